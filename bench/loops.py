@@ -3,7 +3,7 @@
 
   loops.py --gradc PATH [--mxnet PYTHON] [--torch PYTHON] [--rounds 7] [--repeat 20] [--steps 100] [--hidden 64]
 
-Batch 1, float32, one thread; a time is forward and gradient of everything but the states. Sides take turns; printed are medians over
+Batch 1, float32, one thread; a time is forward and gradient of everything but the states. Sides take turns. Prints medians over
 the rounds, their ratio to the loop, and the bytes of the memory plan.
 """
 import argparse

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""A step of training in gradc beside MXNet 1.9.1, PyTorch eager and torch.compile, as each comes, on the same machine.
+"""A step of training in gradc beside MXNet 1.9.1, PyTorch eager and torch.compile, out of the box, on the same machine.
 
     bench/peers.py --gradc PATH [--mxnet PYTHON] [--torch PYTHON] [--compile] [--threads 1,2] [--turns 9] [--steps 20]
                    [--graphs FOLDER] [--only NAME,NAME] [--bench PATH]
 
-PYTHON is an interpreter that has the peer; a peer that is not there is left out. The networks are those of networks.py:
+PYTHON is an interpreter that has the peer; peers without an interpreter are skipped. The networks are those of networks.py:
 testdata/demo and two written there, and with --graphs those that MXNet saved, FOLDER/NAME.symbol.json. --bench is the benchmark
 program (./dev bench builds it): it adds a table of compile times beside the time that MXNet takes to bind.
 
 A step is forward and backward in training mode, float32, and the update of every parameter by SGD with momentum. A turn is
-a fresh process, in whose environment nothing is set but the number of threads; turns of the peers take turns, in an order that rotates.
-Two figures, never mixed: the median over all steps of all turns, the first steps included, and the wall time of the whole
-process, which is reported and not judged. `products` is the part of gradc's step spent in convolutions and products, with their
+a fresh process with only the number of threads set in its environment; peers alternate in rotating order. Two figures, never
+mixed: the median over all steps of all turns, the first steps included, and the wall time of the whole process, which is
+reported and not judged. `products` is the part of gradc's step spent in convolutions and products, with their
 conversions; `of peak` is the operations of the step, as PyTorch counts them, a second, relative to gradc's product of 2048³."""
 import argparse, json, os, re, statistics, struct, subprocess, sys, tempfile, time, zipfile
 

@@ -46,7 +46,7 @@ class Run {
     if (Error error = engine.checkOwn(asked.ys, "y")) return error;
     if (!asked.heads.empty() && asked.heads.size() != asked.ys.size())
       return Failure(ErrorKind::HeadCount, Twine(asked.ys.size()) + " ys have " + Twine(asked.heads.size()) +
-                                               " head gradients: give one per y, no tensor for a gap");
+                                               " head gradients: give one per y, an empty handle for a gap");
     for (size_t i = 0; i < asked.ys.size(); ++i) {
       const TapeValue y = TapeValue::of(*asked.ys[i].get());
       if (!asked.heads.empty() && asked.heads[i])
@@ -61,7 +61,7 @@ class Run {
     if (asked.ys.size() > 1) return Failure(ErrorKind::NoLiveOutput, "no y carries gradient: " + names);
     return Failure(ErrorKind::NoGraph, names + " was not computed from a tracked tensor while that was recorded")
         .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
-        .note("where its history is gone because of an earlier backward, retain on that call");
+        .note("if an earlier backward cleared its history, set `retain` on that call");
   }
 
   Error collect() {
@@ -141,7 +141,7 @@ class Run {
       if (unused == UnusedPolicy::Error)
         return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", " + Engine::describe(*xs[i].get()) +
                                                    ", gets no gradient: the functions it leads to gave none")
-            .note("ask for none or zeros where an x is unused");
+            .note("request None or Zeros for unused xs");
       Expected<Tensor> zeros = engine.makeTensor(scratch->request.types[i], nullptr);
       if (!zeros) return zeros.takeError();
       if (zeros->ref().bytes()) std::memset(zeros->ref().data, 0, zeros->ref().bytes());
@@ -270,7 +270,8 @@ Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const Backward
           ask(request.retained, {node, retained->output, nullptr, node->signature->outputs[retained->output].type},
               retained->mark);
     if (marks.empty())
-      return Failure(ErrorKind::NoInputs, "no tensor that the ys lead to asks for a gradient: every request is 'null'");
+      return Failure(ErrorKind::NoInputs,
+                     "no tensor in the history of the ys requests a gradient: every request is 'null'");
   }
   run.listTaps();
   if (Error error = run.run()) return error;
@@ -283,8 +284,7 @@ Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const 
                std::vector<Tensor> &gradients) {
   StoreLock lock(engine->store);
   if (!options.onlyInputs)
-    return Failure(ErrorKind::UnsupportedOption,
-                   "onlyInputs = false, gradients of other leaves besides, is not offered");
+    return Failure(ErrorKind::UnsupportedOption, "onlyInputs = false (gradients of all leaves) is not supported");
   Asked asked{ys,
               options.heads,
               options.retain.value_or(options.createGraph),

@@ -44,11 +44,11 @@ std::string textOf(const Signature &signature, const ShapeTable &shapes) {
 
 std::string Engine::explainMiss() const {
   const std::optional<PlanCache::Miss> miss = plans.lastMiss();
-  if (!miss) return "nothing was missed";
+  if (!miss) return "no lookup has missed";
   if (miss->nearest.empty()) return "nothing else is in the cache";
   const KeyReader now(miss->key, signatures), before(miss->nearest, signatures);
   if (miss->position < now.requestEnd) return "other heads, targets or policies are requested";
-  if (miss->position < now.typesEnd) return "the leaves have other types, or are others";
+  if (miss->position < now.typesEnd) return "the leaves differ in number or type";
   const auto after = llvm::upper_bound(now.calls, miss->position);
   const size_t call = static_cast<size_t>(after - now.calls.begin()) - 1;
   if (miss->position >= miss->key.size() || miss->position >= miss->nearest.size())
@@ -61,7 +61,7 @@ std::string Engine::explainMiss() const {
   const Signature &other = signatures[miss->nearest[miss->position]];
   const std::string text = textOf(mine, store.shapes), otherText = textOf(other, store.shapes);
   if (text == otherText)
-    return which + ", operator " + text + ", reads other inputs that are tracked, or has other attributes";
+    return which + ", operator " + text + ", differs in which inputs are tracked, or in its attributes";
   return which + " is operator " + text + ", in the nearest entry " + otherText;
 }
 

@@ -81,8 +81,7 @@ Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, Tenso
   if (Error error = checkHook(*engine, leaf, hook)) return error;
   TensorImpl &impl = *leaf.get();
   if (impl.producer)
-    return Failure(ErrorKind::HookNotLeaf,
-                   Engine::describe(impl) + " is computed: a hook after the accumulation is for leaves")
+    return Failure(ErrorKind::HookNotLeaf, Engine::describe(impl) + " is not a leaf: post-accumulate hooks need a leaf")
         .note("add a hook of its gradient instead");
   Expected<HookList *> hooks = hooksOf(*engine, impl);
   if (!hooks) return hooks.takeError();

@@ -92,8 +92,8 @@ Error HostRun::runHooksAfter(const HostScratch::Tap &tap) {
     }
     if (!*result) return result->takeError();
     if (**result)
-      return Failure(ErrorKind::HookReturned, "a hook after the accumulation, of " + nameOf(tap) +
-                                                  ", returned a tensor: it sees the leaf and returns nothing");
+      return Failure(ErrorKind::HookReturned,
+                     "a hook after the accumulation, of " + nameOf(tap) + ", returned a tensor, expected none");
   }
   return Error::success();
 }

@@ -169,7 +169,7 @@ Expected<Graph> Imperative::graphOf(Tensors ys) {
     if (!values.back().isTracked())
       return Failure(ErrorKind::NoGraph, Engine::describe(*y.get()) + " was not recorded")
           .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
-          .note("where its history is gone because of an earlier backward, retain on that call");
+          .note("if an earlier backward cleared its history, set `retain` on that call");
   }
   Collected collected;
   auto describe = [&](const TapeNode &node) { return engine->describe(node); };

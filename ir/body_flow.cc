@@ -41,7 +41,7 @@ bool FlowBuilder::lacksNextBody() const {
 const Graph *FlowBuilder::nextBody() {
   const size_t position = made.bodies.size();
   expect(position < kind.bodies.size(),
-         "operator '" + kind.op->name + "' takes more bodies than the " + Twine(kind.bodies.size()) + " it is given");
+         "operator '" + kind.op->name + "' takes more bodies than the " + Twine(kind.bodies.size()) + " given");
   if (failed) return nullptr;
   made.bodies.emplace_back().inputs = bodyInputs(kind.bodies[position]);
   return &kind.bodies[position];
@@ -86,7 +86,7 @@ void FlowBuilder::addBody(ArrayRef<Locations> lists) {
       body.operandOf[static_cast<size_t>(at)] = static_cast<uint32_t>(from.firstOperand + i);
     }
   expect(isGiven.all(),
-         "input " + Twine(isGiven.find_first_unset()) + " of " + name + " is in none of the lists of locations");
+         "input " + Twine(isGiven.find_first_unset()) + " of " + name + " is missing from all location lists");
 }
 
 void FlowBuilder::addHeads(size_t count, size_t firstOutput, bool isStacked) {

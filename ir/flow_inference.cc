@@ -105,8 +105,8 @@ template <class Facts> class FlowInference {
     if (inference.hasFailed()) return;
     Element &first = inference.inId(state.operand), &last = inference.outId(flow.bodies.back().outputOf[state.head]);
     if (!facts.unify(first, last))
-      inference.fail("the state that input " + Twine(state.operand) + " starts has " + Facts::kWhat + " " +
-                         facts.text(first) + " there and " + facts.text(last) + " at the end",
+      inference.fail("the state that starts as input " + Twine(state.operand) + " has " + Facts::kWhat + " " +
+                         facts.text(first) + " at the start and " + facts.text(last) + " at the end",
                      ErrorKind::StateChanged);
   }
 
@@ -136,7 +136,7 @@ template <class Facts> class FlowInference {
     if constexpr (std::is_same_v<Element, ShapeId>) {
       const ShapeRef shape = inference.table()[heads[0]];
       if (shape.isFullyKnown() && inference.table().elements(heads[0]) != 1)
-        inference.fail(nodeOf(b, 0) + " decides, and has shape " + toString(shape) + ", expected one element",
+        inference.fail(nodeOf(b, 0) + " is the condition and has shape " + toString(shape) + ", expected one element",
                        ErrorKind::BranchesDiffer);
     }
   }
@@ -157,12 +157,11 @@ template <class Facts> class FlowInference {
                      ErrorKind::StateChanged);
     else if (flow.form == BodyFlow::Form::Branch)
       inference.fail(nodeOf(b, h) + " has " + Facts::kWhat + " " + facts.text(head) + ", but output " + Twine(o) +
-                         " has " + facts.text(known) +
-                         ", which is what the other branch gives or what a reader expects",
+                         " has " + facts.text(known) + ", as determined by the other branch or by a reader",
                      ErrorKind::BranchesDiffer);
     else
       inference.fail(nodeOf(b, h) + " has " + Facts::kWhat + " " + facts.text(head) + ", but output " + Twine(o) +
-                     " is made of " + facts.text(known));
+                     " expects " + facts.text(known));
     return false;
   }
 

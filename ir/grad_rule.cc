@@ -27,7 +27,7 @@ void RuleContext::failIndex(size_t i, size_t count, StringLiteral what) {
 }
 
 void RuleContext::failEntry(Value v, const Twine &what) {
-  std::string found = "no entry at all";
+  std::string found = "an invalid value";
   if (v.node.value < builder.numNodes())
     found = ("output " + Twine(v.index) + " of operator '" + builder.kind(v.node).spelling + "', which has " +
              Twine(builder.numOutputs(v.node)))
@@ -55,7 +55,7 @@ Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, const Attrs &
     if (arity == operands.size() || arity == NodeKind::kAnyInputs)
       return Value{builder.addKind(*kind, operands, origin)};
     fail(Failure(ErrorKind::Arity, title() + " emits '" + op.name + "' with " + Twine(operands.size()) +
-                                       " inputs, it takes " + Twine(arity)));
+                                       " inputs, but it takes " + Twine(arity)));
   } else {
     fail(amend(kind.takeError(), [&](GradcError &info) {
       info.message = (title() + " emits '" + op.name + "': " + info.message).str();

@@ -21,14 +21,13 @@ static Error checkPorts(const OpDef &op) {
   for (const auto &[list, what] : lists)
     if (list.isTooLong)
       return refuse(op, ErrorKind::Arity,
-                    "has more than " + Twine(NameList::kMaxNames) + " " + what +
-                        ", as many as an operator can declare");
+                    "has more than " + Twine(NameList::kMaxNames) + " " + what + ", the most an operator can declare");
   const std::pair<const InputSet &, StringRef> sets[] = {
       {op.ignored, "ignored"}, {op.mutated, "mutated"}, {op.stopped, "stopped"}};
   for (const auto &[set, what] : sets)
     if (set.isTooFar)
       return refuse(op, ErrorKind::BadEntry,
-                    "lists a position beyond 63 among its " + what + " inputs; such positions take a condition");
+                    "lists a position beyond 63 among its " + what + " inputs; such positions need a condition");
   return Error::success();
 }
 
@@ -38,14 +37,16 @@ static Error checkPosition(const OpDef &op, const Ports &ports, uint32_t positio
     return refuse(op, ErrorKind::BadEntry,
                   what + " " + Twine(position) + ", the largest position is " + Twine(InplacePair::kMaxPosition));
   if (!ports.number && position >= ports.names.count)
-    return refuse(op, ErrorKind::BadEntry, what + " " + Twine(position) + ", it has " + Twine(ports.names.count));
+    return refuse(op, ErrorKind::BadEntry,
+                  what + " " + Twine(position) + ", but the number of " +
+                      (&ports == &op.outputs ? "outputs" : "inputs") + " is " + Twine(ports.names.count));
   return Error::success();
 }
 
 static Error checkPositions(const OpDef &op) {
   for (const InplacePair &pair : op.inplace) {
-    if (Error error = checkPosition(op, op.inputs, pair.input, "may work in place of input")) return error;
-    if (Error error = checkPosition(op, op.outputs, pair.output, "may work in place with output")) return error;
+    if (Error error = checkPosition(op, op.inputs, pair.input, "declares in-place input")) return error;
+    if (Error error = checkPosition(op, op.outputs, pair.output, "declares in-place output")) return error;
   }
   for (const InputDefault &row : op.inputDefaults)
     if (Error error = checkPosition(op, op.inputs, row.input, "has a default for input")) return error;

@@ -32,7 +32,7 @@ template <class F> auto withElement(const TensorRef &tensor, F f) {
     case DType::Float16:
     case DType::BFloat16: return f(*tensor.as<uint16_t>() & 0x7fff);  // neither 0 nor −0
     default:
-      throw KernelError{("what decides is " + dtypeName(tensor.dtype) + ", which is not computed in").str(),
+      throw KernelError{("the condition has type " + dtypeName(tensor.dtype) + ", which has no kernels").str(),
                         ErrorKind::DTypeWidth};
   }
 }
@@ -128,9 +128,10 @@ class LoopRun {
     if (!flow.countOperand) return most;
     const int64_t asked = *call.in[*flow.countOperand].as<const int64_t>();
     if (asked >= 0 && asked <= most) return asked;
-    throw KernelError{
-        ("is to run " + Twine(asked) + " steps, expected 0 to " + Twine(most) + ", the number of its rows").str(),
-        ErrorKind::LengthMismatch};
+    throw KernelError{("the requested number of steps is " + Twine(asked) + ", expected 0 to " + Twine(most) +
+                       " (the number of rows)")
+                          .str(),
+                      ErrorKind::LengthMismatch};
   }
 
   // If there are two buffers, they alternate; if the number of steps is known, the last step writes the output itself.

@@ -74,9 +74,8 @@ class Verifier {
                      graph.describe(n) + " takes " + Twine(expected) + " inputs, got " + Twine(graph.inputs(n).size()))
                  .at(n));
     if (graph.inputs(n).empty() && !graph.isVariable(n) && graph.op(n)->flags.isSum)
-      report(
-          Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operand left, expected one at least")
-              .at(n));
+      report(Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operands, expected at least one")
+                 .at(n));
   }
 
   // Only variables have versions, and at most one node makes each. A version that no node makes comes from outside; a 0 at a
@@ -105,7 +104,7 @@ class Verifier {
     const std::string what = "version " + std::to_string(made.version) + " of " + graph.describe(made.node);
     if (!versions.insert(uint64_t{made.node.value} << 16 | made.version).second)
       report(
-          Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + ", which another node makes already")
+          Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + ", which another node already makes")
               .at(n));
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!kind.isMutated(i) && !kind.isIgnored(i) && inputs[i].node == made.node && inputs[i].version >= made.version)
@@ -136,8 +135,8 @@ class Verifier {
   void checkOrigin(NodeId n) {
     const NodeId origin = graph.origin(n);
     if (origin.isValid() && origin.value >= graph.numNodes())
-      report(Failure(ErrorKind::Internal, graph.describe(n) + " is said to be generated for node " +
-                                              Twine(origin.value) + ", but the graph has " + Twine(graph.numNodes()))
+      report(Failure(ErrorKind::Internal, graph.describe(n) + " names node " + Twine(origin.value) +
+                                              " as its origin, but the graph has " + Twine(graph.numNodes()) + " nodes")
                  .at(n));
   }
 

@@ -46,7 +46,7 @@ class Appending {
   Error collect() {
     Expected<std::optional<GradientTable>> table = readGradientTable(graph);
     if (!table) return table.takeError();
-    if (!*table) return Failure(ErrorKind::UnsupportedOption, "the graph has no gradients to take a step along");
+    if (!*table) return Failure(ErrorKind::UnsupportedOption, "the graph has no gradients for an optimizer step");
     ArrayRef<Value> heads = graph.heads();
     for (size_t i = 0; i < heads.size(); ++i) {
       const GradientTable::Head &head = (*table)->heads[i];
@@ -68,7 +68,7 @@ class Appending {
     for (const Target &target : targets)
       if (isHead[target.parameter.value])
         return Failure(ErrorKind::UnsupportedOption,
-                       graph.describe(target.parameter) + " is to be trained and is a head of the graph itself")
+                       graph.describe(target.parameter) + " is a parameter to train, but also a head of the graph")
             .at(target.parameter);
     return Error::success();
   }

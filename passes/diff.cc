@@ -72,7 +72,7 @@ class GraphDiff {
     if (ofLeft.isValid() || ofRight.isValid()) {
       report(l, r,
              what + ": " + left.describe(l) + " on the left, " + right.describe(r) +
-                 " on the right, which were met elsewhere with other partners");
+                 " on the right, which are already paired with other nodes");
       return false;
     }
     ofLeft = r;

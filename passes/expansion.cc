@@ -62,9 +62,7 @@ Expected<Graph> Expansion::run(const Inference *inference) {
   uint64_t numWanted = factsOf(before).hasOrderedWrites ? 0 : countWrites(before);
   for (auto [variable, count] : latest) numWanted += count;
   if (countWrites(made->graph) != numWanted) {
-    pass.kept.push_back(path +
-                        "all: without loops, branches and calls, no output would need some node that overwrites a "
-                        "variable");
+    pass.kept.push_back(path + "all: after expansion, no output would depend on some node that overwrites a variable");
     return before;
   }
   // A node that waited for a write only through its loop may have no edge to the write now.
@@ -103,9 +101,8 @@ bool Expansion::isRead(const Scope &scope, NodeId n, uint32_t o) {
 
 Error Expansion::checkSize(const Scope &scope, NodeId n) {
   if (rewriter.builder().numNodes() <= pass.options.maxNodes) return Error::success();
-  return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + scope.graph().name(n) +
-                                          "': with loops unrolled this far the graph has " +
-                                          Twine(pass.options.maxNodes) + " nodes already");
+  return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + scope.graph().name(n) + "': the graph exceeds " +
+                                          Twine(pass.options.maxNodes) + " nodes with loops unrolled up to here");
 }
 
 void Expansion::mention(const Scope &scope, NodeId n, StringRef why) {
@@ -233,7 +230,8 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
   const bool isOrdered = about.hasOrderedWrites &&
                          llvm::all_of(kind.bodies, [&](const Graph &body) { return factsOf(body).hasOrderedWrites; });
   if (!kind.mutated.isEmpty() && !isOrdered)
-    return mention(scope, n, "what it overwrites is also overwritten elsewhere, in an order of its own"), false;
+    return mention(scope, n, "it overwrites a variable, and the writes of its graph or of a body are not in id order"),
+           false;
   SmallVector<Value, 8> operands;
   for (size_t i = 0; i < graph.inputs(n).size(); ++i) operands.push_back(operandOf(scope, n, i));
   GraphBuilder &builder = rewriter.builder();
@@ -310,7 +308,7 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   if (!decision) return decision.takeError();
   SmallVector<Value, 8> outputs(scope.graph().numOutputs(n));
   const std::optional<bool> isFirst = known.truth((*decision)[0]);
-  if (!isFirst) return whyNot = "which branch runs is known only when it runs", outputs;
+  if (!isFirst) return whyNot = "the branch taken is known only at run time", outputs;
   const size_t b = *isFirst ? 1 : 2;
   Expected<SmallVector<Value, 8>> heads = copyBody(scope, n, b, operands, prefix);
   if (!heads) return heads.takeError();
@@ -394,8 +392,8 @@ Value Expansion::emitZeros(const Scope &scope, NodeId n, uint32_t output, const 
   if (dtype == DType::Unknown || !scope.known->isKnownShape(e))
     return whyNot = "the shape of output " + std::to_string(output) + " is not known", Value();
   if (zeroIsUnknown(rewriter.graph()) && is_contained(scope.known->shapeOf(e).dims(), 0))
-    return whyNot =
-               "output " + std::to_string(output) + " is empty, and in files before mxnet_version 20000 no constant is",
+    return whyNot = "output " + std::to_string(output) +
+                    " is empty, and files before mxnet_version 20000 cannot spell an empty constant",
            Value();
   std::string shape = "(";
   for (int64_t dim : scope.known->shapeOf(e).dims()) shape += std::to_string(dim) + ",";

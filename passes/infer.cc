@@ -293,7 +293,7 @@ class Inferrer {
       if (!culprit.isValid() && isUnknown(id)) culprit = id;
     }
     if (unknownOp.isValid())
-      return Failure(ErrorKind::UnknownOp, "inference cannot pass " + graph.describe(unknownOp) + ": the operator '" +
+      return Failure(ErrorKind::UnknownOp, "inference cannot handle " + graph.describe(unknownOp) + ": the operator '" +
                                                graph.opName(unknownOp) + "' is unknown")
           .at(unknownOp);
     bool isShape = !result.isKnownShape(graph.firstEntry(culprit));

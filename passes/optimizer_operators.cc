@@ -67,7 +67,8 @@ Expected<OptimizerOperators> OptimizerOperators::find(Context &context, const Op
 Error OptimizerOperators::lookUp() {
   if (options->fixedRate && info->hasBiasCorrection && options->kind != OptimizerKind::Adam)
     return Failure(ErrorKind::UnsupportedOption,
-                   "a step of '" + info->name + "' depends on how many were taken before, its rate cannot be fixed");
+                   "the rate of '" + info->name +
+                       "' cannot be fixed: a step depends on the number of steps taken before");
   const bool hasMomentum = options->kind == OptimizerKind::Sgd && options->momentum != 0;
   for (StringRef name : {hasMomentum ? StringRef("sgd_mom_update") : info->op, info->phase2}) {
     if (name.empty()) continue;
@@ -148,7 +149,7 @@ Expected<Attrs> OptimizerOperators::attrs(const OpDef &op, const Graph &graph, N
 Expected<const OpDef *> OptimizerOperators::forHalf(const OpDef &op) const {
   if (const OpDef *mixed = context->ops.find(("mp_" + op.name).str())) return mixed;
   return Failure(ErrorKind::UnsupportedOption,
-                 "MXNet has no step of '" + info->name + "' for parameters of 16 bits, its rate cannot be fixed");
+                 "MXNet has no step of '" + info->name + "' for 16-bit parameters, so its rate cannot be fixed");
 }
 
 const OptimizerInfo &optimizerInfo(OptimizerKind kind) { return kOptimizers[static_cast<size_t>(kind)]; }

@@ -179,8 +179,8 @@ Failure stale(const Graph &graph, const SavedCopy &copy) {
   const NodeId reader = copy.readers.front().node, user = graph.origin(reader);
   return Failure(ErrorKind::StaleVersion, graph.describe(reader) + " needs version " + Twine(copy.version) + " of " +
                                               graph.describe(copy.variable) + ", which " +
-                                              graph.describe(copy.overwriter.node) + " has overwritten with version " +
-                                              Twine(copy.overwriter.version) + " by then")
+                                              graph.describe(copy.overwriter.node) +
+                                              " has already overwritten with version " + Twine(copy.overwriter.version))
       .at(user.isValid() ? user : reader);
 }
 
@@ -295,7 +295,7 @@ Error checkNodes(const Graph &graph, const Schedule &schedule) {
   for (const Dependency &dependency : plan.dependencies)
     if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
       return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
-                                                  graph.describe(dependency.earlier) + " writes, but comes before it")
+                                                  graph.describe(dependency.earlier) + " writes, but runs before it")
           .at(dependency.later)
           .note("orderMutations puts the graph in order");
   return Error::success();

@@ -101,7 +101,7 @@ class Splitter {
   }
   Failure readsStale(const Twine &reader, Value v) const {
     return Failure(ErrorKind::StaleVersion, reader + " reads version " + Twine(v.version) + " of '" +
-                                                graph.name(v.node) + "', of which the forward part makes version " +
+                                                graph.name(v.node) + "', but the forward part already makes version " +
                                                 Twine(latestVersion[v.node.value]));
   }
 

@@ -29,7 +29,7 @@ class LoopUnrolling {
         Expected<Values> decision = to.copyBody(scope, n, 0, current, prefix);
         if (!decision) return decision.takeError();
         const std::optional<bool> goesOn = to.values().truth((*decision)[0]);
-        if (!goesOn) return whyNot = "its number of steps is known only when it runs", Values();
+        if (!goesOn) return whyNot = "its number of steps is known only at run time", Values();
         if (!*goesOn) break;
       }
       if (Error error = step(row, prefix)) return error;
@@ -51,13 +51,14 @@ class LoopUnrolling {
 
   std::optional<int64_t> maxSteps(std::string &whyNot) {
     numRows = flow.maxSteps == kUnknownDim ? length() : flow.maxSteps;
-    if (numRows == kUnknownDim) return whyNot = "the length of what it slices is not known", std::nullopt;
+    if (numRows == kUnknownDim) return whyNot = "the length of its sliced inputs is not known", std::nullopt;
     if (!flow.countOperand) return numRows;
     const std::optional<int64_t> bound = to.values().count(current[*flow.countOperand]);
-    if (!bound) return whyNot = "its number of steps is known only when it runs", std::nullopt;
+    if (!bound) return whyNot = "its number of steps is known only at run time", std::nullopt;
     if (*bound >= 0 && *bound <= numRows) return bound;
     // Running the loop is an error (E-27), which unrolling must not hide.
-    return whyNot = "it is to run " + std::to_string(*bound) + " steps, expected 0 to " + std::to_string(numRows),
+    return whyNot = "the requested number of steps is " + std::to_string(*bound) + ", expected 0 to " +
+                    std::to_string(numRows) + " (the number of rows)",
            std::nullopt;
   }
 

@@ -274,7 +274,8 @@ class Preparation {
     const Widening widening(*site.kind, site.in, site.out, site.requests);
     if (!widening.isNeeded()) return Error::success();
     if (overrideOf(n))
-      return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on 16-bit numbers, which pieces do not")
+      return Failure(ErrorKind::DTypeWidth,
+                     graph.describe(n) + " works on 16-bit numbers, but its piece kernel does not")
           .at(n)
           .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float64");
     instruction.fast = addKernel(WidenedKernel::create(site, widening, [](const KernelSite &) { return nullptr; }));

@@ -161,7 +161,7 @@ uint32_t readLittle(StringRef bytes, size_t width) {
 Expected<std::string> descrOf(DType type) {
   for (const DescrRow &row : kDescrs)
     if (row.dtype == type) return (Twine(dtypeBytes(type) == 1 ? "|" : "<") + row.code).str();
-  return Failure(ErrorKind::UnsupportedOption, "NumPy's files have no type " + dtypeName(type));
+  return Failure(ErrorKind::UnsupportedOption, "an NPY file cannot hold elements of type " + dtypeName(type));
 }
 
 std::string little(size_t value, size_t width) {

@@ -173,11 +173,11 @@ TEST(AppendOptimizer, GradientsGiveTheirMemoryBackAtOnce) {
 
 TEST(AppendOptimizer, E_13_Refusals) {
   TestGraph g(kNet);
-  EXPECT_EQ(errorOf(appendOptimizer(g.context, g, {})).message, "the graph has no gradients to take a step along");
+  EXPECT_EQ(errorOf(appendOptimizer(g.context, g, {})).message, "the graph has no gradients for an optimizer step");
   TestGraph h("w = var; y = exp(w); heads y, w");
   GradcError head = errorOf(appendOptimizer(h.context, gradientsOf(h, {"w"}), {}));
   EXPECT_EQ(head.kind, ErrorKind::UnsupportedOption);
-  EXPECT_EQ(head.message, "variable 'w' is to be trained and is a head of the graph itself");
+  EXPECT_EQ(head.message, "variable 'w' is a parameter to train, but also a head of the graph");
   TestGraph i("w = var {__lr_mult__=fast}; y = exp(w)");
   GradcError number = errorOf(appendOptimizer(i.context, gradientsOf(i, {"w"}), {}));
   EXPECT_EQ(number.kind, ErrorKind::BadAttribute);
@@ -287,10 +287,10 @@ TEST(AppendOptimizer, E_13_FixedRatesWhereTheStepCounts) {
   for (OptimizerKind kind : {OptimizerKind::Ftml, OptimizerKind::AdamW, OptimizerKind::Lamb}) {
     OptimizerOptions options = ofKind(static_cast<size_t>(kind));
     options.fixedRate = 0.5;
-    EXPECT_EQ(
-        errorOf(appendOptimizer(g.context, gradientsOf(g, {"w"}), options)).message,
-        ("a step of '" + optimizerInfo(kind).name + "' depends on how many were taken before, its rate cannot be fixed")
-            .str());
+    EXPECT_EQ(errorOf(appendOptimizer(g.context, gradientsOf(g, {"w"}), options)).message,
+              ("the rate of '" + optimizerInfo(kind).name +
+               "' cannot be fixed: a step depends on the number of steps taken before")
+                  .str());
   }
   for (OptimizerKind kind : {OptimizerKind::Nag, OptimizerKind::SignSgd, OptimizerKind::Signum, OptimizerKind::RmsProp,
                              OptimizerKind::RmsPropAlex, OptimizerKind::AdaGrad, OptimizerKind::Ftrl}) {

@@ -319,7 +319,7 @@ TEST(ArrayGradient, E_02_ABranchThatReadsAnElementIsRefused) {
   EXPECT_EQ(
       emissionError(p),
       "[not_differentiable] block 1, operator 0 (read_from_array): the gradient of array 'a' cannot be written as "
-      "operators: a branch reads it, or may write an element again; as a graph it can");
+      "operators: a branch reads it, or may write an element again; as a graph it is supported");
 }
 
 TEST(ArrayGradient, E_02_AnOperatorThatTakesTheWholeArray) {
@@ -336,7 +336,7 @@ TEST(ArrayGradient, E_02_AnOperatorThatTakesTheWholeArray) {
   EXPECT_EQ(
       emissionError(p),
       "[not_differentiable] block 0, operator 3 (assign): the gradient of array 'a' cannot be written as operators: "
-      "an element may be written or read again, and an operator takes the whole array; as a graph it can");
+      "an element may be written or read again, and an operator takes the whole array; as a graph it is supported");
 }
 
 TEST(ArrayGradient, NG_01_AFlaggedValueThatIsReadPassesNothingOn) {

@@ -140,11 +140,10 @@ TEST(BlockFile, E_33_MalformedFilesNameThePlace) {
   EXPECT_EQ(errorOf(replaced("[\"Y\",\"X\"]", "[\"Y\"]")),
             "[bad_json] the order of slots of block 0, operator 0 (while) lists 1 of them, expected 2" + at +
                 ".in_order");
-  EXPECT_EQ(
-      errorOf(replaced("[\"INT\",-1]", "[\"INT\",\"a\"]")),
-      "[bad_json] expected [type, value] for attribute 'axis' of block 0, operator 0 (while), found another value than "
-      "INT has" +
-          at + ".attrs.axis[1]");
+  EXPECT_EQ(errorOf(replaced("[\"INT\",-1]", "[\"INT\",\"a\"]")),
+            "[bad_json] expected [type, value] for attribute 'axis' of block 0, operator 0 (while), found a value that "
+            "does not fit INT" +
+                at + ".attrs.axis[1]");
   EXPECT_EQ(
       errorOf(replaced("[\"INT\",-1]", "[\"INT3\",1]")),
       "[bad_json] expected [type, value] for attribute 'axis' of block 0, operator 0 (while), found the type 'INT3'" +
@@ -157,10 +156,11 @@ TEST(BlockFile, E_33_MalformedFilesNameThePlace) {
       "[bad_json] 'dtype' of variable 'w' of block 0 is 'FP33', which is not a type; at program.blocks[0].vars.w.dtype");
   EXPECT_EQ(errorOf(replaced("\"vars\":{}", "\"vars\":{\"a\":{},\"a\":{}}")),
             "[bad_json] block 1 declares 'a' twice; at program.blocks[1].vars");
-  EXPECT_EQ(errorOf(replaced("[\"BLOCK\",1]", "[\"BLOCK\",2]")),
-            "[bad_json] block 0, operator 0 (while): owns block 2, expected a child of its block that no other owns; "
-            "created at File \"a.py\", line 1, in f: y" +
-                at);
+  EXPECT_EQ(
+      errorOf(replaced("[\"BLOCK\",1]", "[\"BLOCK\",2]")),
+      "[bad_json] block 0, operator 0 (while): owns block 2, expected a child of its own block without another owner; "
+      "created at File \"a.py\", line 1, in f: y" +
+          at);
   EXPECT_EQ(errorOf(replaced("append_backward", "backward")),
             "[bad_json] 'api' of 'call' is 'backward', expected append_backward, gradients or minimize; at call");
   EXPECT_EQ(

@@ -194,7 +194,7 @@ TEST_F(BlockGraphTest, E_32_AnUnknownTypeIsKeptAndWhoNeedsItSaysSo) {
   const Graph made = graph({});
   GradientRequest request = wrt(made, {"x"});
   EXPECT_EQ(describeError(buildGradient(context, made, request, GradientOptions())),
-            "[unknown_op] the gradient pass cannot pass node 'a': the operator 'my_op' is unknown");
+            "[unknown_op] the gradient pass cannot handle node 'a': the operator 'my_op' is unknown");
 }
 
 TEST_F(BlockGraphTest, E_48_MistakesNameBlockOperatorSlotAndCallSite) {

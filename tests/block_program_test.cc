@@ -63,19 +63,21 @@ TEST(BlockProgram, E_33_LinksAreChecked) {
             "[bad_json] block 2 is the gradient of block 0, expected a block before it that is not the root");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { addBlock(p, 1, {}, 2); }), "success")
       << "a gradient of a gradient block, beside it";
-  EXPECT_EQ(errorAfter([](BlockProgram &p) {
-              addBlock(p, 0, {});
-              addBlock(p, 3, {}, 2);
-            }),
-            "[bad_json] block 4 is the gradient of block 2, expected of its parent or of a child of block 3");
+  EXPECT_EQ(
+      errorAfter([](BlockProgram &p) {
+        addBlock(p, 0, {});
+        addBlock(p, 3, {}, 2);
+      }),
+      "[bad_json] block 4 is the gradient of block 2, expected the gradient of its parent, or of a child of block 3");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent = 2; }),
             "[bad_json] block 1 has parent 2, expected a block before it");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent.reset(); }),
             "[bad_json] block 1 has no parent, expected a block before it");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].parent = 0; }),
             "[bad_json] block 0 has parent 0, expected none: it is the root");
-  EXPECT_EQ(errorAfter([](BlockProgram &p) { addOp(p, 0, "if", {}, {}, 1); }),
-            "[bad_json] block 0, operator 2 (if): owns block 1, expected a child of its block that no other owns");
+  EXPECT_EQ(
+      errorAfter([](BlockProgram &p) { addOp(p, 0, "if", {}, {}, 1); }),
+      "[bad_json] block 0, operator 2 (if): owns block 1, expected a child of its own block without another owner");
   EXPECT_EQ(errorAfter([](BlockProgram &p) {
               for (uint32_t i = 2; i < 70; ++i) addBlock(p, i, {});
             }),

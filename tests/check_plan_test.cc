@@ -70,11 +70,11 @@ TEST(CheckPlan, MEM_03_NotExternalNotUnplanned) {
   p.offset("a") = kExternal;
   EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is marked external, but is not a head");
   p.offset("a") = kUnplanned;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is called unplanned, but its size is known");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is marked unplanned, but its size is known");
   p.offset("a") = kInside;
   EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is marked inside a group, but is in none");
   p.offset("a") = -5;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is at the offset -5");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' has the invalid offset -5");
 }
 
 TEST(CheckPlan, MEM_04_TakingOverAnInputThatIsReadAgain) {
@@ -143,7 +143,7 @@ TEST(CheckPlan, MEM_03_AKeptWorkspaceIsLiveUntilItIsRead) {
   p.options.workspaceReader = [](const void *, NodeId n) { return n.value == 1 ? NodeId(3) : NodeId(); };
   EXPECT_EQ(p.check(), "success") << "read by c, it is free for d";
   p.options.workspaceReader = [](const void *, NodeId n) { return n.value == 4 ? NodeId(1) : NodeId(); };
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'd' (exp): the workspace is read before");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'd' (exp): the workspace is read before its node runs");
 }
 
 }  // namespace

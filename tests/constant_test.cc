@@ -67,7 +67,7 @@ TEST(Constant, REG_19_ValuesThatDoNotFit) {
     return describeError(context.kind(*context.ops.find("_constant"), context.attrs(ArrayRef<AttrText>(attrs))));
   };
   EXPECT_EQ(errorOf("float32", "(2,)", "(1,2,3)"),
-            "[bad_attribute] attribute 'values' has 3 elements, a tensor of shape (2,) has another number");
+            "[bad_attribute] attribute 'values' has 3 elements, expected as many as a tensor of shape (2,) has");
   EXPECT_EQ(errorOf("int8", "(1,)", "128"),
             "[bad_attribute] attribute 'values' has 128, expected -128 to 127 for dtype int8");
   EXPECT_EQ(errorOf("bool", "(1,)", "2"), "[bad_attribute] attribute 'values' has 2, expected 0 to 1 for dtype bool");
@@ -82,9 +82,9 @@ TEST(Constant, REG_19_ValuesThatDoNotFit) {
               "[bad_attribute] attribute 'values' is \"" + std::string(values) + "\", expected tuple of float");
   for (StringRef dtype : {"float16", "bfloat16"}) EXPECT_EQ(errorOf(dtype, "(1,)", "0.5"), "success") << dtype.str();
   EXPECT_EQ(errorOf("None", "(1,)", "1"), "[bad_attribute] attribute 'dtype' is \"None\", expected an element type");
-  EXPECT_EQ(
-      errorOf("float32", "(4294967296,4294967296)", "1"),
-      "[bad_attribute] attribute 'values' has 1 elements, a tensor of shape (4294967296,4294967296) has another number");
+  EXPECT_EQ(errorOf("float32", "(4294967296,4294967296)", "1"),
+            "[bad_attribute] attribute 'values' has 1 elements, expected as many as a tensor of shape "
+            "(4294967296,4294967296) has");
 }
 
 // y = c·x with c = (2, -3): a constant gets no gradient and passes on none.

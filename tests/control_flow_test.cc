@@ -174,12 +174,13 @@ TEST(ControlFlow, CF_10_E_27_E_28_E_29_WhatDisagrees) {
   EXPECT_EQ(
       refused(differ, {{v(differ, "a"), {1}}, {v(differ, "b"), {2}}}),
       "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'y' (exp) of body 2 has shape (2,), but output 0 "
-      "has (1,), which is what the other branch gives or what a reader expects");
+      "has (1,), as determined by the other branch or by a reader");
   const Graph wide =
       around("_cond", {"a", "b"}, branches, {body("p = exp(q)"), body("y = exp(x)"), body("y = exp(x)")}, 1);
   EXPECT_EQ(
       refused(wide, {{v(wide, "a"), {2}}, {v(wide, "b"), {2}}}),
-      "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'p' (exp) of body 0 decides, and has shape (2,), "
+      "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'p' (exp) of body 0 is the condition and has "
+      "shape (2,), "
       "expected one element");
   const Graph loop = around("_while_loop", {"i", "x"},
                             {{"num_args", "4"},
@@ -190,10 +191,9 @@ TEST(ControlFlow, CF_10_E_27_E_28_E_29_WhatDisagrees) {
                              {"func_input_locs", "[1, 0]"},
                              {"func_var_locs", "[1, 0]"}},
                             {body("p = exp(i)"), body("y = elemwise_add(x, i); z = exp(i); heads z, y")}, 2);
-  EXPECT_EQ(
-      refused(loop, {{v(loop, "x"), {2, 0}}}),
-      "[control_flow_attr] operator '_while_loop', node 'loop' (_while_loop): node 'p' (exp) of body 0 decides, and has "
-      "shape (2,0), expected one element")
+  EXPECT_EQ(refused(loop, {{v(loop, "x"), {2, 0}}}),
+            "[control_flow_attr] operator '_while_loop', node 'loop' (_while_loop): node 'p' (exp) of body 0 is the "
+            "condition and has shape (2,0), expected one element")
       << "the step tells what the condition reads";
   // Inside a body, with the path.
   const Graph inner = around("_foreach", {"x", "s"},
@@ -243,7 +243,7 @@ TEST(ControlFlow, BadLocationLists) {
   EXPECT_EQ(refusal("_call", {{"num_args", "3"}, {"num_outputs", "1"}}, add),
             "[bad_attribute] attribute 'input_locs' has 3 elements, expected 2, one for each input of body");
   EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}}, {}),
-            "[bad_attribute] operator '_call' takes more bodies than the 0 it is given");
+            "[bad_attribute] operator '_call' takes more bodies than the 0 given");
   EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}}, {add, add}),
             "[bad_attribute] operator '_call' takes 1 bodies, got 2");
 }

@@ -25,7 +25,7 @@ TEST(Dataset, E_70_AMissingArrayIsNamedWithThoseThereAre) {
   std::vector<NamedArray> arrays = {{"images", floats({1}, {1})}, {"labels", floats({1}, {0})}};
   GradcError error = errorOf(Dataset::select(arrays, {{"data", "pixels"}}, "set.npz"));
   EXPECT_EQ(error.kind, ErrorKind::BindingMissing);
-  EXPECT_EQ(error.message, "'set.npz' has no array 'pixels', which 'data' is to be fed from");
+  EXPECT_EQ(error.message, "'set.npz' has no array 'pixels' to feed 'data' from");
   EXPECT_EQ(error.notes[0].text, "it has 'images', 'labels'");
 }
 

@@ -271,7 +271,7 @@ TEST(Fusion, MEM_03_WhatIsNotStoredIsReadInItsGroupAlone) {
   TwoAsOne two;
   two.options.groups = &two.groups;
   two.groups.inside = {two.entry("a")};
-  EXPECT_NE(StringRef(two.check(two.plan())).find("is stored nowhere, but read after its group"), StringRef::npos);
+  EXPECT_NE(StringRef(two.check(two.plan())).find("has no place, but is read after its group"), StringRef::npos);
   const MemoryPlan plan = two.plan();
   two.options.groups = nullptr;
   EXPECT_NE(StringRef(two.check(plan)).find("is marked inside a group, but is in none"), StringRef::npos);

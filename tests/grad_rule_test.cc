@@ -90,7 +90,7 @@ TEST(GradRule, MistakesInsideEmitAreKeptForTheDriver) {
   EXPECT_TRUE(t.rule.hasFailed());
   t.rule.emit(kMulScalar, {t.a}, {{"scalar", "many"}});  // the first mistake is kept
   EXPECT_EQ(describeError(t.rule.takeFailure()),
-            "[arity] the gradient rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 inputs, it takes 2");
+            "[arity] the gradient rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 inputs, but it takes 2");
 }
 
 TEST(GradRule, BadAttributesInsideEmit) {
@@ -187,7 +187,7 @@ TEST(GradRule, REG_05_TheRulesOwnAnswerTakesPrecedenceOverFused) {
 TEST(GradRule, E_48_OperandsThatNoNodeHas) {
   const std::string rule = "[bad_entry] the gradient rule of operator 'elemwise_mul' ";
   EXPECT_EQ(mistake([](auto &t) { t.rule.emit(kElemwiseAdd, {t.a, Value()}); }),
-            rule + "emits 'elemwise_add' with operand 1, which is no entry at all");
+            rule + "emits 'elemwise_add' with operand 1, which is an invalid value");
   EXPECT_EQ(mistake([](auto &t) { t.rule.emit(kElemwiseAdd, {Value{NodeId(99)}, t.a}); }),
             rule + "emits 'elemwise_add' with operand 0, which is an output of node 99, which does not exist");
   EXPECT_EQ(mistake([](auto &t) { t.rule.emit(kElemwiseAdd, {t.a, Value{t.y, 1, 0}}); }),
@@ -202,7 +202,7 @@ TEST(GradRule, E_48_OperandsThatNoNodeHas) {
             rule + "reads output 1 of operator 'elemwise_mul', which has 1");
   EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.at(Value{t.y}, 65536).isValid()); }),
             rule + "reads output 65536 of operator 'elemwise_mul', which has 1");
-  EXPECT_EQ(mistake([](auto &t) { t.rule.at(Value(), 0); }), rule + "reads an output of no entry at all");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.at(Value(), 0); }), rule + "reads an output of an invalid value");
 }
 
 TEST(GradRule, NothingIsEmittedAfterAMistake) {
@@ -243,7 +243,7 @@ TEST(DecomposeRule, E_40_IndicesThatTheNodeDoesNotHave) {
   EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.forward(1); }),
             rule + "reads output 1 of its forward node, which has 1");
   const std::string entry = "[bad_entry] the decomposition of operator 'test_split3' ";
-  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(0, Value()); }), entry + "gives as output 0 no entry at all");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(0, Value()); }), entry + "gives as output 0 an invalid value");
   RuleOverParts t;
   EXPECT_FALSE(t.parts.forward(9).isValid()) << "no forward node";
   EXPECT_FALSE(t.parts.hasFailed());

@@ -27,7 +27,7 @@ TEST(GradientErrors, E_02_V_27_NoGradientOnThePath) {
     EXPECT_EQ(info.kind, ErrorKind::NotDifferentiable);
     EXPECT_EQ(info.place.node, g.at("p").node);
     ASSERT_EQ(info.notes.size(), 1u);
-    EXPECT_EQ(info.notes[0].text, "stop the gradient there, or ask for other variables");
+    EXPECT_EQ(info.notes[0].text, "stop the gradient there, or request other variables");
     EXPECT_EQ(info.notes[0].remedy, Remedy::StopGradient);
     EXPECT_EQ(info.notes[0].subject, "p");
   });
@@ -36,7 +36,7 @@ TEST(GradientErrors, E_02_V_27_NoGradientOnThePath) {
 TEST(GradientErrors, E_32_UnknownOperatorOnThePath) {
   TestGraph g("p = ?mystery(x); y = elemwise_add(p, w)");
   EXPECT_EQ(errorOf(g, wrt(g, {"x"}), GradientOptions()),
-            "[unknown_op] the gradient pass cannot pass node 'p': the operator 'mystery' is unknown");
+            "[unknown_op] the gradient pass cannot handle node 'p': the operator 'mystery' is unknown");
   EXPECT_EQ(errorOf(g, wrt(g, {"w"}), GradientOptions()), "success");
 }
 

@@ -121,7 +121,7 @@ TEST(GradientPolicies, P_06_OperatorsWithoutGradientBesideThePath) {
   EXPECT_EQ(emitted(g, wrt(g, {"x"}), options), "_head_grad_0 = ones_like(y)\nheads _head_grad_0\n");
   options.reach = ReachPolicy::WholeGraph;
   EXPECT_EQ(emitted(g, wrt(g, {"x"}), options),
-            "[unknown_op] the gradient pass cannot pass node 'q': the operator 'mystery' is unknown");
+            "[unknown_op] the gradient pass cannot handle node 'q': the operator 'mystery' is unknown");
   // Nothing off the path is emitted where all of it can be differentiated.
   TestGraph whole("a = exp(w); y = elemwise_sub(a, x)");
   EXPECT_EQ(emitted(whole, wrt(whole, {"x"}), options), emitted(whole, wrt(whole, {"x"}), GradientOptions()));

@@ -317,8 +317,8 @@ TEST(Infer, E_58_NamesWhatIsUnknown) {
   EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
             "[infer_missing] shape of variable 'a' is known only as (2,?) after inference");
   TestGraph opaque("a = var {__shape__=(2,3)}; m = ?mystery(a); y = exp(m)");
-  EXPECT_EQ(describeError(infer(opaque.context, opaque, {}, {})).substr(0, 67),
-            "[unknown_op] inference cannot pass node 'm' (mystery): the operator");
+  EXPECT_EQ(describeError(infer(opaque.context, opaque, {}, {})).substr(0, 69),
+            "[unknown_op] inference cannot handle node 'm' (mystery): the operator");
 }
 
 TEST(Infer, INF_13_E_58_OperatorsThatSayNothingOfAnAttribute) {

@@ -279,7 +279,7 @@ TEST(LayerOps, INF_04_Deconvolution) {
       {"kernel", "(3,)"}, {"num_filter", "6"}, {"stride", "(2,)"}, {"target_shape", "(6,)"}};
   EXPECT_EQ(inferShapes("Deconvolution", target, "(2,4,3) ? -> ?"), "(2,4,3) (4,6,3) -> (2,6,6)");
   EXPECT_EQ(inferShapes("Deconvolution", target, "(2,4,2) ? -> ?"),
-            "target_shape 6 exceeds the 5 pixels there are on spatial axis 0");
+            "target_shape 6 exceeds the 5 pixels available on spatial axis 0");
   const std::vector<AttrText> last = {{"kernel", "(3,3)"}, {"num_filter", "6"}, {"layout", "NHWC"}};
   EXPECT_EQ(inferShapes("Deconvolution", last, "(2,3,3,4) ? -> ?"), "(2,3,3,4) (4,3,3,6) -> (2,5,5,6)");
   const std::vector<AttrText> cut = {{"kernel", "(3,)"}, {"num_filter", "1"}, {"pad", "(3,)"}};
@@ -292,7 +292,7 @@ TEST(LayerOps, INF_04_UpSamplingAndAdaptivePooling) {
   EXPECT_EQ(inferShapes("UpSampling", joined, "(1,2,4,4) (1,3,8,8) -> ?"), "(1,2,4,4) (1,3,8,8) -> (1,5,8,8)");
   EXPECT_EQ(inferShapes("UpSampling", joined, "(?,2,?,?) (?,?,2,2) -> (1,5,8,8)"), "(1,2,4,4) (1,3,2,2) -> (1,5,8,8)");
   EXPECT_EQ(inferShapes("UpSampling", joined, "(1,2,4,4) (1,2,3,3) -> ?"),
-            "input 1 has shape (1,2,3,3), which no whole factor enlarges to 8 × 8 pixels");
+            "input 1 has shape (1,2,3,3), which no integer factor enlarges to 8 × 8 pixels");
   const std::vector<AttrText> bilinear = {
       {"scale", "3"}, {"sample_type", "bilinear"}, {"num_args", "1"}, {"num_filter", "2"}};
   EXPECT_EQ(inferShapes("UpSampling", bilinear, "(1,?,2,2) ? -> ?"), "(1,2,2,2) (2,1,5,5) -> (1,2,6,6)");
@@ -321,7 +321,7 @@ TEST(LayerOps, INF_04_L2Normalization) {
 TEST(LayerOps, REG_19_AttributesThatContradict) {
   EXPECT_EQ(refusalOf("LRN", {{"nsize", "4"}}), "attribute 'nsize' is 4, expected an odd number [bad_attribute]");
   EXPECT_EQ(refusalOf("softmin", {{"use_length", "True"}}),
-            "attribute 'use_length' is True, expected False: softmax alone takes lengths [bad_attribute]");
+            "attribute 'use_length' is True, expected False: only softmax takes lengths [bad_attribute]");
   EXPECT_EQ(refusalOf("softmax", {{"dtype", "int32"}}),
             "attribute 'dtype' is int32, expected a floating type or None [bad_attribute]");
   EXPECT_EQ(refusalOf("Deconvolution", {{"kernel", "(2,2)"}, {"num_filter", "1"}, {"adj", "(1,0)"}}),

@@ -21,7 +21,8 @@ TEST(LoopRun, E_27_MoreStepsThanRowsAreRefused) {
     EXPECT_EQ(error.kind, ErrorKind::LengthMismatch);
     ASSERT_EQ(error.notes.size(), 1u);
     EXPECT_EQ(error.notes[0].text, "while running node 'loop' (_scan)");
-    EXPECT_NE(error.message.find("is to run " + std::to_string(k) + " steps, expected 0 to 3"), std::string::npos)
+    EXPECT_NE(error.message.find("the requested number of steps is " + std::to_string(k) + ", expected 0 to 3"),
+              std::string::npos)
         << error.message;
   }
 }
@@ -33,8 +34,10 @@ TEST(LoopRun, E_27_MoreStepsInABody) {
   const Graph call = around("_call", {"k", "x", "s"}, {{"num_args", "3"}, {"num_outputs", "2"}}, loop, 2);
   const GradcError error = errorOf(tryRun(
       call, {{"k", arrayOf<int64_t>(DType::Int64, {1}, {4})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}}));
-  EXPECT_EQ(error.message, "node 'loop' > body > node 'loop' (_scan): is to run 4 steps, expected 0 to 3, the number "
-                           "of its rows");
+  EXPECT_EQ(
+      error.message,
+      "node 'loop' > body > node 'loop' (_scan): the requested number of steps is 4, expected 0 to 3 (the number of "
+      "rows)");
 }
 
 // What a body takes the shape of alone is not read, so that it need not be kept.

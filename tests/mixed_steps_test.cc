@@ -180,7 +180,7 @@ TEST(MixedTraining, A_14_FixedRatesGiveMxnetsOperators) {
   const Graph gradients = cantFail(buildGradient(g.context, g, request, {})).graph;
   options.types = typesOf(g);
   EXPECT_EQ(describeError(appendOptimizer(g.context, gradients, options)),
-            "[unsupported_option] MXNet has no step of 'rmsprop' for parameters of 16 bits, its rate cannot be fixed");
+            "[unsupported_option] MXNet has no step of 'rmsprop' for 16-bit parameters, so its rate cannot be fixed");
 }
 
 constexpr StringRef kLayer =

@@ -40,7 +40,7 @@ TEST(NetworkOps, INF_04_Products) {
       {"_linalg_gemm2", {}, "(2,3) (2,4) -> ?", "input 1 has shape (2,4), expected (3,4)"},
       {"_linalg_gemm2", {}, "(2,3,4) (3,4,3) -> ?", "input 0 has shape (2,3,4), expected (3,3,4)"},
       {"_linalg_gemm2", {}, "(2,3,4) (3,4) -> ?", "input 1 has shape (3,4), expected (?,?,?)"},
-      {"_linalg_gemm2", {}, "(3,) (3,) -> ?", "operands of rank 1, expected axes of rows and of columns"},
+      {"_linalg_gemm2", {}, "(3,) (3,) -> ?", "operands have rank 1, expected at least 2"},
       {"_linalg_gemm2",
        {{"axis", "1"}},
        "(2,3) (3,4) -> ?",

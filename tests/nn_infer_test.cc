@@ -55,7 +55,7 @@ TEST(NnInfer, INF_04_FullyConnected) {
   EXPECT_EQ(inferShapes("FullyConnected", attrs, "(2,?,4) (21,12) -> ?"), "(2,3,4) (21,12) -> (2,21)");
   EXPECT_EQ(inferShapes("FullyConnected", attrs, "(2,?,?) (?,12) -> ?"), "(2,?,?) (21,12) -> (2,21)");
   EXPECT_EQ(inferShapes("FullyConnected", attrs, "(2,?,5) (21,12) -> ?"),
-            "weight has 12 columns, which data of shape (2,?,5) cannot have as features");
+            "weight has 12 columns, but data of shape (2,?,5) cannot have 12 features");
 }
 
 TEST(NnInfer, INF_04_FullyConnectedLastAxis) {

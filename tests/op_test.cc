@@ -65,13 +65,13 @@ TEST(OpRegistry, MoreThanTwelvePortsAreRefused) {
   EXPECT_EQ(refusal(op), "success");
   op.inputs = NameList(names(13).data(), 13);
   EXPECT_EQ(ArrayRef<StringRef>(op.inputs.names).size(), 12u);
-  EXPECT_EQ(refusal(op), "operator 'wide' has more than 12 named inputs, as many as an operator can declare [arity]");
+  EXPECT_EQ(refusal(op), "operator 'wide' has more than 12 named inputs, the most an operator can declare [arity]");
   op.inputs = {};
   op.outputs = NameList(names(500).data(), 500);
-  EXPECT_EQ(refusal(op), "operator 'wide' has more than 12 named outputs, as many as an operator can declare [arity]");
+  EXPECT_EQ(refusal(op), "operator 'wide' has more than 12 named outputs, the most an operator can declare [arity]");
   op.outputs = {};
   op.aliases = NameList(names(13).data(), 13);
-  EXPECT_EQ(refusal(op), "operator 'wide' has more than 12 aliases, as many as an operator can declare [arity]");
+  EXPECT_EQ(refusal(op), "operator 'wide' has more than 12 aliases, the most an operator can declare [arity]");
 }
 
 TEST(OpRegistry, REG_14_InPlacePositionsBeyondTheOperatorsAreRefused) {
@@ -80,11 +80,11 @@ TEST(OpRegistry, REG_14_InPlacePositionsBeyondTheOperatorsAreRefused) {
   op.inplace = pair;
   EXPECT_EQ(refusal(op), "success");
   pair = {2, 0};
-  EXPECT_EQ(refusal(op), "operator 'inside' may work in place of input 2, it has 2 [bad_entry]");
+  EXPECT_EQ(refusal(op), "operator 'inside' declares in-place input 2, but the number of inputs is 2 [bad_entry]");
   pair = {256, 0};  // not input 0
-  EXPECT_EQ(refusal(op), "operator 'inside' may work in place of input 256, the largest position is 255 [bad_entry]");
+  EXPECT_EQ(refusal(op), "operator 'inside' declares in-place input 256, the largest position is 255 [bad_entry]");
   pair = {0, 1};
-  EXPECT_EQ(refusal(op), "operator 'inside' may work in place with output 1, it has 1 [bad_entry]");
+  EXPECT_EQ(refusal(op), "operator 'inside' declares in-place output 1, but the number of outputs is 1 [bad_entry]");
   // Where attributes decide how many there are, the declaration has the last word up to 255.
   op.inputs = {{}, [](const NodeKind &) { return 300u; }, true};
   for (uint32_t position : {2u, 255u}) {
@@ -92,7 +92,7 @@ TEST(OpRegistry, REG_14_InPlacePositionsBeyondTheOperatorsAreRefused) {
     EXPECT_EQ(refusal(op), "success") << position;
   }
   pair = {256, 0};
-  EXPECT_EQ(refusal(op), "operator 'inside' may work in place of input 256, the largest position is 255 [bad_entry]");
+  EXPECT_EQ(refusal(op), "operator 'inside' declares in-place input 256, the largest position is 255 [bad_entry]");
   op.inplace = {};
   InputDefault row{256, "__init__", "zero", nullptr};
   op.inputDefaults = row;
@@ -103,8 +103,9 @@ TEST(OpRegistry, REG_15_SetsOfPositionsThatTakeAConditionAreRefused) {
   for (int position : {-1, 64}) {
     OpDef op = {.name = "far"};
     op.stopped = {0, position};
-    EXPECT_EQ(refusal(op), "operator 'far' lists a position beyond 63 among its stopped inputs; such positions take a "
-                           "condition [bad_entry]");
+    EXPECT_EQ(refusal(op),
+              "operator 'far' lists a position beyond 63 among its stopped inputs; such positions need a condition "
+              "[bad_entry]");
   }
   OpDef op = {.name = "near"};
   op.stopped = {0, 63};

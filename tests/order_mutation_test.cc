@@ -183,14 +183,15 @@ TEST(OrderMutation, E_30_OnlyVariablesAreOverwritten) {
 
 TEST(OrderMutation, E_31_NothingRunsAgainstItsVersions) {
   TestGraph late("m = test_accumulate(x, s@1); r = exp(s); y = elemwise_add(m, r)");
-  EXPECT_EQ(describeError(checkMutationOrder(late)),
-            "[stale_version] node 'r' (exp) needs version 0 of variable 's', which node 'm' (test_accumulate) has "
-            "overwritten with version 1 by then");
+  EXPECT_EQ(
+      describeError(checkMutationOrder(late)),
+      "[stale_version] node 'r' (exp) needs version 0 of variable 's', which node 'm' (test_accumulate) has already "
+      "overwritten with version 1");
   TestGraph early("r = exp(s@1); m = test_accumulate(x, s@1); y = elemwise_add(m, r)");
   EXPECT_EQ(describeError(checkMutationOrder(early)), "success") << "m comes first by its place among y's inputs";
   TestGraph wrong("r = exp(s@1); m = test_accumulate(x, s@1); y = elemwise_add(r, m)");
   EXPECT_EQ(describeError(checkMutationOrder(wrong)),
-            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, but comes before it");
+            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, but runs before it");
 }
 
 TEST(OrderMutation, CLI_06_ManyReadersCostLinearTime) {
@@ -255,7 +256,7 @@ TEST_F(StaleGradient, E_31_RefusedWhenCopiesAreNotWanted) {
   handleAllErrors(result.takeError(), [&](const GradcError &info) {
     EXPECT_EQ(info.kind, ErrorKind::StaleVersion);
     EXPECT_EQ(info.message, "node 'r_backward' (elemwise_mul) needs version 0 of variable 's', which node 'm' "
-                            "(test_accumulate) has overwritten with version 1 by then");
+                            "(test_accumulate) has already overwritten with version 1");
     EXPECT_EQ(info.place.node, g.at("r").node);
     ASSERT_EQ(info.notes.size(), 1u);
     EXPECT_EQ(info.notes[0].text, "OverwrittenPolicy::Save keeps a copy of what the gradient needs");

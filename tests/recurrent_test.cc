@@ -138,7 +138,7 @@ TEST(Recurrent, E_32_WhatDoesNotFitIsAnError) {
             "[bad_attribute] " + at + "attribute 'ex_states' names 'p', which the step is given already");
   Ports twice;
   twice.outputs = {"y", "p"};
-  EXPECT_NE(failure(twice).find("slot 'outputs' has 'p' twice, or after slot 'inputs'"), std::string::npos);
+  EXPECT_NE(failure(twice).find("slot 'outputs' lists 'p' again"), std::string::npos);
   EXPECT_EQ(failure(Ports(), true),
             "[unsupported_option] " + at +
                 "block 1 writes 'h0' of a block around it, which is not supported, expected an output");

@@ -68,7 +68,7 @@ TEST(OperatorContract, REG_03_KeepListsComeFromPlaceholders) {
   EXPECT_EQ(kept("elemwise_div", {}), Lists({0, 1}, {}));
   EXPECT_EQ(kept("BatchNorm", {}), Lists({0}, {1, 2})) << "nor the statistics it overwrites";
   EXPECT_EQ(describeError(keepListOf(context, cantFail(context.opaqueKind("mystery", Attrs(), 1)))),
-            "[unknown_op] operator 'mystery' is unknown, and so is what its gradient keeps");
+            "[unknown_op] operator 'mystery' is unknown, so its keep-list is unknown");
   cantFail(context.ops.add(kForty));
   EXPECT_EQ(kept("forty", {}), Lists({33, 39}, {})) << "however many inputs there are";
 }

@@ -151,8 +151,8 @@ TEST(RetainInside, A_14_MxnetAndPrimitives) {
 
 TEST(RetainInside, E_01_E_13_E_16_WhatCannotBeRetained) {
   EXPECT_EQ(describeError(retaining(loopFile("powers"), {"w"}, std::string("_while_loop0/0/_lesser_scalar0"))),
-            "[unsupported_option] the gradient of '_while_loop0/0/_lesser_scalar0' cannot be retained: node "
-            "'_while_loop0' (_while_loop) decides by the body it is in, which yields nothing else");
+            "[unsupported_option] the gradient of '_while_loop0/0/_lesser_scalar0' cannot be retained: it is in the "
+            "condition of node '_while_loop0' (_while_loop), a body that yields only the decision");
   const std::string path = "_foreach0/0/tanh0", twice[] = {path, path};
   EXPECT_EQ(describeError(retaining(loopFile("cf12"), {"w"}, twice)),
             "[already_marked] intermediate '_foreach0/0/tanh0' is retained twice");

@@ -47,10 +47,8 @@ TEST(Rnn, E_50_RefusedShapes) {
   EXPECT_EQ(inferShapes("RNN", rnn("gru"), "(5,3,0) ? ? -> ?"),
             "data of shape (5,3,0) has no features, expected at least one");
   EXPECT_EQ(inferShapes("RNN", rnn("gru"), "(5,3,4) (47,) ? -> ?"), "input 1 has shape (47,), expected (48,)");
-  EXPECT_EQ(inferShapes("RNN", rnn("gru"), "? (47,) ? -> ?"),
-            "parameters have 47 elements, which is the number for no size of the input");
-  EXPECT_EQ(inferShapes("RNN", rnn("gru"), "? (11,) ? -> ?"),
-            "parameters have 11 elements, which is the number for no size of the input");
+  EXPECT_EQ(inferShapes("RNN", rnn("gru"), "? (47,) ? -> ?"), "parameters have 47 elements, which fits no input size");
+  EXPECT_EQ(inferShapes("RNN", rnn("gru"), "? (11,) ? -> ?"), "parameters have 11 elements, which fits no input size");
   EXPECT_EQ(inferShapes("RNN", rnn("gru"), "(5,3,4) ? (2,3,2) -> ?"), "input 2 has shape (2,3,2), expected (1,3,2)");
   EXPECT_EQ(inferShapes("RNN", {{"state_size", "2147483648"}, {"num_layers", "2147483648"}, {"mode", "lstm"}},
                         "(1,1,1) ? ? ? -> ?"),
@@ -226,10 +224,9 @@ TEST(Rnn, HO_01_DropoutHasOneOrder) {
   const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
   GradientOptions options;
   options.inference = &known;
-  EXPECT_EQ(
-      describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)),
-      "[unsupported_option] the decomposition of operator '_backward_RNN' draws what its forward node drew, which no other "
-      "operator does");
+  EXPECT_EQ(describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)),
+            "[unsupported_option] the decomposition of operator '_backward_RNN' repeats the draws of its forward node, "
+            "which no other operator can");
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST(Schedule, E_31_ReadersBeforeTheWriteRunBeforeIt) {
   const Schedule late = scheduleOf(g, {"s", "x", "m", "r", "y"});
   ASSERT_EQ(describeError(verifySchedule(g, late)), "success") << "its edges alone allow it";
   const std::string refusal = "[stale_version] node 'r' (exp) needs version 0 of variable 's', which node 'm' "
-                              "(test_accumulate) has overwritten with version 1 by then";
+                              "(test_accumulate) has already overwritten with version 1";
   EXPECT_EQ(describeError(checkMutationOrder(g)), "success");
   EXPECT_EQ(describeError(checkMutationOrder(g, late)), refusal);
   SessionOptions options;
@@ -203,16 +203,16 @@ TEST(Schedule, E_31_ReadersOfTheNewVersionRunAfterTheWrite) {
   TestGraph g("m = test_accumulate(x, s@1); r = exp(s@1); y = elemwise_add(m, r)");
   EXPECT_EQ(describeError(checkMutationOrder(g)), "success");
   EXPECT_EQ(describeError(checkMutationOrder(g, scheduleOf(g, {"s", "r", "x", "m", "y"}))),
-            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, but comes before it");
+            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, but runs before it");
 }
 
 TEST(Schedule, IR_09_VersionsWithoutNumbersAreThoseOfTheIds) {
   // The first write in id order is the first one of any schedule.
   TestGraph g("m = test_accumulate(x, s); k = test_accumulate(w, s); y = elemwise_add(m, k)");
   EXPECT_EQ(describeError(checkMutationOrder(g)), "success");
-  EXPECT_EQ(describeError(checkMutationOrder(g, scheduleOf(g, {"w", "s", "k", "x", "m", "y"}))),
-            "[stale_version] node 'k' (test_accumulate) needs what node 'm' (test_accumulate) writes, but comes "
-            "before it");
+  EXPECT_EQ(
+      describeError(checkMutationOrder(g, scheduleOf(g, {"w", "s", "k", "x", "m", "y"}))),
+      "[stale_version] node 'k' (test_accumulate) needs what node 'm' (test_accumulate) writes, but runs before it");
 }
 
 TEST(Schedule, IR_09_AGraphInOrderAllowsEverySchedule) {

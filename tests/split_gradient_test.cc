@@ -290,10 +290,10 @@ TEST(SplitGradient, MUT_03_ReadsOfAnOverwrittenVersionAreRefused) {
   TestGraph stale("x = var; s = var; a = test_accumulate(x, s@1); b = elemwise_mul(a, s); heads a, b");
   EXPECT_EQ(
       describeError(splitGradient(stale.context, stale, 3, 1)),
-      "[stale_version] node 'b' (elemwise_mul) reads version 0 of 's', of which the forward part makes version 1");
+      "[stale_version] node 'b' (elemwise_mul) reads version 0 of 's', but the forward part already makes version 1");
   TestGraph staleHead("x = var; s = var; a = test_accumulate(x, s@1); heads a, s");
   EXPECT_EQ(describeError(splitGradient(staleHead.context, staleHead, 3, 1)),
-            "[stale_version] head 's' reads version 0 of 's', of which the forward part makes version 1");
+            "[stale_version] head 's' reads version 0 of 's', but the forward part already makes version 1");
   // Its shape is what it was.
   TestGraph shape("x = var; s = var; a = test_accumulate(x, s@1); b = zeros_like(s); heads a, b");
   split = cantFail(splitGradient(shape.context, shape, 3, 1));

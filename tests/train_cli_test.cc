@@ -78,7 +78,7 @@ TEST_F(TrainCli, RUN_02_ResumedRunsEndWithTheSameBytes) {
   EXPECT_EQ(rows.back().getInteger("step"), 6) << "a resumed run appends to its log";
   ToolResult done = train("--init 4 --steps 6 --resume run.npz");
   EXPECT_EQ(done.code, 2) << "nothing is left to do";
-  EXPECT_NE(done.err.find("6 steps far already"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("already has 6 steps, and this run takes 6 in all"), std::string::npos) << done.err;
 }
 
 TEST_F(TrainCli, ADivergedRunStopsAndWritesNothing) {
@@ -100,7 +100,8 @@ TEST_F(TrainCli, ParametersAreNoCheckpoint) {
   ASSERT_EQ(train("--steps 1 -o params.npz").code, 0);
   ToolResult result = train("--steps 4 --resume params.npz");
   EXPECT_EQ(result.code, 1);
-  EXPECT_TRUE(StringRef(result.err).contains("parameters alone are values to start from: --inputs\n")) << result.err;
+  EXPECT_TRUE(StringRef(result.err).contains("a file of parameters only provides initial values: --inputs\n"))
+      << result.err;
 }
 
 TEST_F(TrainCli, EveryOptimizerUnderASchedule) {

@@ -341,7 +341,7 @@ TEST(Trainer, E_72_NamesTheGraphHasNot) {
   EXPECT_EQ(feed.message, "'dato' is bound, but the graph has no variable of that name");
   TrainerOptions options = plainOptions();
   options.frozen = {"fc9_weight"};
-  EXPECT_EQ(refusal(g, triangle(16), options).message, "the graph has no variable 'fc9_weight' to leave as it is");
+  EXPECT_EQ(refusal(g, triangle(16), options).message, "the graph has no variable 'fc9_weight' to freeze");
 }
 
 TEST(Trainer, E_07_NothingToTrain) {

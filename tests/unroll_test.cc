@@ -230,7 +230,7 @@ TEST(Unroll, CF_06_WhileLoopsWhoseConditionIsKnown) {
   const Graph gradient = gradientOf(graph, bindings);
   EXPECT_EQ(run(unrolled(gradient, bindings), bindings), run(gradient, bindings));
   const Unrolled kept = cantFail(apply(unrollLoops, make(false), bindings));
-  EXPECT_EQ(kept.kept, std::vector<std::string>{"loop 'loop': its number of steps is known only when it runs"});
+  EXPECT_EQ(kept.kept, std::vector<std::string>{"loop 'loop': its number of steps is known only at run time"});
   EXPECT_EQ(dump(kept.graph), dump(make(false)));
 }
 
@@ -259,7 +259,7 @@ TEST(Unroll, CF_09_BranchesWhoseChoiceIsKnown) {
   // The file's own predicate is a variable.
   const Unrolled kept = cantFail(apply(inlineCalls, loopFile("cond"), {{"p", {1}, {1}}}));
   ASSERT_EQ(kept.kept.size(), 1u);
-  EXPECT_EQ(kept.kept[0], "branch '_cond0': which branch runs is known only when it runs");
+  EXPECT_EQ(kept.kept[0], "branch '_cond0': the branch taken is known only at run time");
 }
 
 TEST(Unroll, A_19_CallsAreInlinedAtAnyDepth) {
@@ -338,7 +338,9 @@ TEST(Unroll, CF_05_CF_06_StepsThatAreNotRun) {
       }
       // Running it is an error.
       const Unrolled kept = cantFail(apply(unrollLoops, graph, bindings));
-      EXPECT_EQ(kept.kept, std::vector<std::string>{"loop 'loop': it is to run 5 steps, expected 0 to 3"});
+      EXPECT_EQ(kept.kept,
+                std::vector<std::string>{
+                    "loop 'loop': the requested number of steps is 5, expected 0 to 3 (the number of rows)"});
     }
 }
 
@@ -398,7 +400,7 @@ TEST(Unroll, WhatStaysSaysWhy) {
     EXPECT_EQ(dump(kept.graph), dump(graph));
     return kept.kept.empty() ? "" : kept.kept[0];
   };
-  EXPECT_EQ(reason({}), "loop '_foreach0': the length of what it slices is not known");
+  EXPECT_EQ(reason({}), "loop '_foreach0': the length of its sliced inputs is not known");
   EXPECT_EQ(reason({{"x", {70000}, {}}}), "loop '_foreach0': it has 70000 rows, and at most 65535 are unrolled");
   const GradcError error = errorOf(apply(unrollLoops, graph, {{"x", {3000}, {}}}, 1000));
   EXPECT_EQ(error.kind, ErrorKind::TooLarge);

@@ -65,7 +65,7 @@ TEST(UnrollWrites, MUT_06_EveryStepOverwrites) {
 }
 
 constexpr StringRef kWriteWouldBeLost =
-    "all: without loops, branches and calls, no output would need some node that overwrites a variable";
+    "all: after expansion, no output would depend on some node that overwrites a variable";
 
 /// A loop over the rows of what a writer of s yields, and of s itself or r, or a call that is given both; its body reads the
 /// latter alone.
@@ -130,7 +130,8 @@ TEST(UnrollWrites, CF_05_EmptyOutputsInOldFiles) {
     EXPECT_EQ(countFlows(made.graph), version < 20000 ? 1u : 0u);
     std::vector<std::string> expected;
     if (version < 20000)
-      expected = {"loop 'loop': output 0 is empty, and in files before mxnet_version 20000 no constant is"};
+      expected = {
+          "loop 'loop': output 0 is empty, and files before mxnet_version 20000 cannot spell an empty constant"};
     EXPECT_EQ(made.kept, expected);
   }
 }

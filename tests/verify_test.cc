@@ -94,7 +94,7 @@ TEST(Verify, IR_08_VersionsBelongToVariablesAndHaveOneMaker) {
       R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 1]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 1]]})";
   found = verifyNodes(twice, 3);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].message, "node 'b' (bump) makes version 1 of variable 's', which another node makes already");
+  EXPECT_EQ(found[0].message, "node 'b' (bump) makes version 1 of variable 's', which another node already makes");
   // A version that no node makes is external, and the 0 of old files claims nothing.
   EXPECT_TRUE(verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 9]]})", 2).empty());
   EXPECT_TRUE(

@@ -74,7 +74,7 @@ Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) 
                           (use.isInBranch
                                ? "a branch reads it, or may write an element again"
                                : "an element may be written or read again, and an operator takes the whole array") +
-                          "; as a graph it can");
+                          "; as a graph it is supported");
   };
   forEachVariable(op.inputs, visit);
   forEachVariable(op.outputs, visit);

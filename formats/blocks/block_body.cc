@@ -124,7 +124,7 @@ Expected<Value> BlockReader::readOrZeros(DeclaredName name, size_t at) {
   if (!shape || dtypeOf(*record.dtype) == DType::Unknown)
     return failureAt(program, index, at, ErrorKind::InferMissing,
                      "variable '" + program.text(name.name) +
-                         "' has no value before, and is declared without a shape of known dimensions");
+                         "' has no value yet, and its declared shape or type is not fully known");
   const Attrs attrs = context.attrs({{"shape", tupleText(*shape)}, {"dtype", dtypeName(dtypeOf(*record.dtype))}});
   Expected<NodeId> zeros = builder.add(*context.ops.find("_zeros"), {}, {"", attrs});
   if (!zeros) return zeros.takeError();

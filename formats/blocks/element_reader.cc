@@ -77,7 +77,7 @@ Expected<AttrTag> checkAttr(JsonCursor json, const Twine &what) {
     isFine = fits(*tag, parts[1]);
   }
   if (!isFine)
-    return Failure(ErrorKind::BadJson, "expected " + what + ", found another value than " + attrTagName(*tag) + " has")
+    return Failure(ErrorKind::BadJson, "expected " + what + ", found a value that does not fit " + attrTagName(*tag))
         .atOffset(parts[1].offset());
   return *tag;
 }

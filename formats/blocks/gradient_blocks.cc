@@ -198,7 +198,7 @@ Expected<ForwardFlow> BlockReader::forwardFlow(size_t at) {
   if (!isHere || node == reader->flowNodes.end())
     return failureAt(program, index, at, ErrorKind::UnsupportedOption,
                      "block " + Twine(block) +
-                         ", whose gradient this is, is not run before it beside or in its forward block");
+                         ", whose gradient this is, does not run before it in the same block or in its forward block");
   const BlockBody &body = *all.bodies[block];
   const auto numOutputs = static_cast<uint32_t>(body.results.size());
   ForwardFlow flow{block, reader, node->second, &body, reader->flowOperands[block], numOutputs, numOutputs, false, {}};

@@ -26,10 +26,10 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
   if (form.state == Form::Empty) return Error::success();
   if (form.state == Form::Unknown)
     return failureAt(program, block, index, ErrorKind::UnknownOp,
-                     "'" + type + "' is not known, so it has no gradient, and it is between a loss and a parameter");
+                     "unknown operator '" + type + "' is between a loss and a parameter");
   if (form.state == Form::Missing)
     return failureAt(program, block, index, ErrorKind::NotDifferentiable,
-                     "'" + type + "' has no gradient operator, and it is between a loss and a parameter");
+                     "'" + type + "' has no gradient operator and is between a loss and a parameter");
   BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());

@@ -98,7 +98,7 @@ class Minimizer {
     for (const FluidPair &pair : pairs)
       if (optimizer.clip != Clip::Value && variable(pair.gradient).kind == FluidType::SelectedRows)
         return Failure(ErrorKind::UnsupportedOption, "the gradient of parameter '" + program.text(pair.variable) +
-                                                         "' is rows, which have no norm here");
+                                                         "' has kind SELECTED_ROWS, for which norms are not supported");
     if (optimizer.clip == Clip::GlobalNorm) {
       clipByGlobalNorm();
       return Error::success();

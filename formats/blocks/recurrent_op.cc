@@ -33,9 +33,8 @@ class Reader {
       for (TextId name : names) {
         if (Error error = checkLinked(made, slot, name)) return error;
         if (!sliced.insert(name))
-          return failure(ErrorKind::BadEntry,
-                         "slot '" + Twine(slot) + "' has '" + program.text(name) +
-                             "' twice, or after slot 'inputs': in the block it would be two variables");
+          return failure(ErrorKind::BadEntry, "slot '" + Twine(slot) + "' lists '" + program.text(name) +
+                                                  "' again: one name cannot be two variables in the block");
       }
     NameSet begun(made.inputs);
     for (TextId name : made.exStates)

@@ -31,8 +31,8 @@ Error verifyLinks(const BlockProgram &program, uint32_t index, std::vector<uint3
   if (around != *block.parent && program.blocks[*block.parent].forward != around)
     return Failure(ErrorKind::BadJson,
                    blockName(index) + " is the gradient of block " + Twine(*block.forward) +
-                       ", expected of its parent or of a child of block " + Twine(*block.parent) +
-                       (program.blocks[*block.parent].forward ? " or of the block that is the gradient of" : ""));
+                       ", expected the gradient of its parent, or of a child of block " + Twine(*block.parent) +
+                       (program.blocks[*block.parent].forward ? " or of that block's forward block" : ""));
   return Error::success();
 }
 
@@ -69,7 +69,7 @@ Error verifyOp(const BlockProgram &program, uint32_t block, size_t index, std::v
   const uint32_t owned = *op.subBlock;
   if (owned >= program.blocks.size() || program.blocks[owned].parent != block || owners[owned])
     return failureAt(program, block, index, ErrorKind::BadJson,
-                     "owns block " + Twine(owned) + ", expected a child of its block that no other owns");
+                     "owns block " + Twine(owned) + ", expected a child of its own block without another owner");
   owners[owned] = &op;
   return Error::success();
 }

@@ -218,7 +218,8 @@ class Assembler {
       if (isVariable(n) && frozen.newId[n].isValid()) canonical.push_back(frozen.newId[n]);
     llvm::sort(canonical);
     if (listed != canonical)
-      out.warnings.push_back("'arg_nodes' is not the list of variables in canonical order; it is written so");
+      out.warnings.push_back(
+          "'arg_nodes' is not the list of variables in canonical order; it will be written in canonical order");
   }
 
   bool isIdentity(const Frozen &frozen) const {
@@ -244,7 +245,7 @@ class Assembler {
     GraphTable table = parseGraphTable(std::move(raw.attrs), raw.rowPtr, raw.heads.size());
     for (const std::string &key : remap(table, {newId, raw.rowPtr}, frozen.graph))
       out.warnings.push_back("dropped graph attribute '" + key +
-                             "', a list that does not fit nodes added or operators with other outputs");
+                             "', a list whose length does not fit the upgraded graph");
     return table;
   }
 

@@ -18,7 +18,7 @@ struct CondParams {
 };
 
 constexpr AttrSpec kCondAttrs[] = {
-    required<&CondParams::numArgs>("num_args", "number of inputs, and three").atLeast(3).atMost(1 << 16),
+    required<&CondParams::numArgs>("num_args", "number of inputs plus three, one per body").atLeast(3).atMost(1 << 16),
     required<&CondParams::numOutputs>("num_outputs", "number of outputs, heads of each branch")
         .atLeast(1)
         .atMost(kMaxIndex),
@@ -53,7 +53,7 @@ Expected<BodyFlow> condFlow(const NodeKind &kind) {
 }
 
 constexpr OpDef condOperator() {
-  OpDef op = flowOperator("_cond", "runs its second body where the first yields another number than 0, else its third");
+  OpDef op = flowOperator("_cond", "runs its second body if the first yields a nonzero number, else its third");
   op.inputs = {
       {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numInputs()); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {

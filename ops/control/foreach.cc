@@ -19,7 +19,7 @@ struct ForeachParams {
 };
 
 constexpr AttrSpec kForeachAttrs[] = {
-    required<&ForeachParams::numArgs>("num_args", "number of inputs, and one for the body").atLeast(1).atMost(1 << 16),
+    required<&ForeachParams::numArgs>("num_args", "number of inputs plus one for the body").atLeast(1).atMost(1 << 16),
     required<&ForeachParams::numOutputs>("num_outputs", "number of outputs: stacked ones, then final states")
         .atLeast(1)
         .atMost(kMaxIndex),
@@ -37,8 +37,9 @@ Expected<BodyFlow> foreachFlow(const NodeKind &kind) {
   flow.expect(p.numArgs == static_cast<int64_t>(p.numInputs()) + 1,
               "attribute 'num_args' is " + Twine(p.numArgs) + ", expected " + Twine(p.numInputs() + 1) +
                   ": the body, and an input for each element of 'in_data_locs', 'in_state_locs' and 'remain_locs'");
-  flow.expect(numData != 0,
-              "attribute 'in_data_locs' has no element, expected one: what is sliced tells the number of steps");
+  flow.expect(
+      numData != 0,
+      "attribute 'in_data_locs' has no element, expected at least one: the sliced data determine the number of steps");
   flow.expect(p.numOutputs == p.numOutData + static_cast<int64_t>(numStates),
               "attribute 'num_outputs' is " + Twine(p.numOutputs) + ", expected " +
                   Twine(p.numOutData + static_cast<int64_t>(numStates)) +

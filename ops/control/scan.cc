@@ -27,20 +27,22 @@ constexpr AttrSpec kScanAttrs[] = {
         .atMost(kMaxIndex),
     attr<&ScanParams::hasSteps>("has_steps", "False", "whether the first input is a number of steps"),
     attr<&ScanParams::isReverse>("reverse", "False", "the last row first"),
-    attr<&ScanParams::length>("length", "None", "number of rows; None: what is sliced tells").atLeast(0),
+    attr<&ScanParams::length>("length", "None", "number of rows; None: that of the sliced inputs").atLeast(0),
     attr<&ScanParams::inputLocs>(
         "input_locs", "None",
         "which data, state or other input, counted from the first data, each input of the body is given; None: in this order"),
-    attr<&ScanParams::zeroStates>("zero_states", "None",
-                                  "which states, counted from the first, start as zeros: their inputs tell shape and "
-                                  "type alone; None: none of them"),
+    attr<&ScanParams::zeroStates>(
+        "zero_states", "None",
+        "which states, counted from the first, start as zeros: their inputs only give shape and type; None: none "
+        "of them"),
     attr<&ScanParams::shortData>(
         "short_data", "None",
-        "which data have values in the rows of the steps run alone, as what a loop stacked for "
-        "its gradient has; so have their gradients; None: none of them"),
-    attr<&ScanParams::shortOutData>("short_out_data", "None",
-                                    "which stacked outputs have values in the rows of the steps run alone; the others "
-                                    "are zeros there; None: none of them"),
+        "data with values only in the rows of executed steps, such as outputs that a loop stacked for its gradient; "
+        "the same holds for their gradients; None: none of them"),
+    attr<&ScanParams::shortOutData>(
+        "short_out_data", "None",
+        "which stacked outputs have values only in the rows of executed steps; the others have zeros elsewhere; "
+        "None: none of them"),
     savedAttr<&ScanParams::saved>(),
 };
 
@@ -58,7 +60,7 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   const int64_t numOthers = p.numArgs - p.hasSteps - p.numData - p.numStates;
   flow.expect(numOthers >= 0, "attribute 'num_args' is " + Twine(p.numArgs) + ", expected at least the " +
                                   Twine(p.numArgs - numOthers) +
-                                  " that 'has_steps', 'num_data' and 'num_states' tell of");
+                                  " that 'has_steps', 'num_data' and 'num_states' account for");
   flow.expect(p.numData != 0 || p.length, "attribute 'num_data' is 0, and 'length' is not given");
   expectSaved(flow, p.saved, 1);
   if (flow.hasFailed()) return std::move(flow).finish();

@@ -17,12 +17,12 @@ struct WhileParams {
 };
 
 constexpr AttrSpec kWhileAttrs[] = {
-    required<&WhileParams::numArgs>("num_args", "number of inputs, and one for each body").atLeast(2).atMost(1 << 16),
+    required<&WhileParams::numArgs>("num_args", "number of inputs plus one per body").atLeast(2).atMost(1 << 16),
     required<&WhileParams::numOutputs>("num_outputs", "number of outputs: stacked ones, then final loop variables")
         .atLeast(1)
         .atMost(kMaxIndex),
     required<&WhileParams::numOutData>("num_out_data", "number of stacked outputs").atLeast(0).atMost(kMaxIndex),
-    required<&WhileParams::maxIterations>("max_iterations", "the loop ends after so many steps").atLeast(0),
+    required<&WhileParams::maxIterations>("max_iterations", "largest number of steps").atLeast(0),
     required<&WhileParams::conditionLocs>("cond_input_locs", "which input each input of the condition is given"),
     required<&WhileParams::bodyLocs>("func_input_locs", "which input each input of the body is given"),
     required<&WhileParams::varLocs>("func_var_locs", "which input of the body each loop variable is"),
@@ -66,9 +66,8 @@ Expected<BodyFlow> whileFlow(const NodeKind &kind) {
 }
 
 constexpr OpDef whileOperator() {
-  OpDef op =
-      flowOperator("_while_loop", "runs its second body as long as the first yields another number than 0, at most "
-                                  "max_iterations times; stacks what it yields, rows of steps not run are zero");
+  OpDef op = flowOperator("_while_loop", "runs its second body while the first yields a nonzero number, at most "
+                                         "max_iterations times; stacks what it yields, rows of steps not run are zero");
   op.inputs = {
       {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numInputs()); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {

@@ -28,7 +28,7 @@ constexpr InplacePair kOverValue[] = {{1, 0}};
 // dvalue = dy: the state's old value is gone
 constinit const OpDef kAssign = {
     .name = "_assign",
-    .summary = "y = value, which the state, a variable, holds from then on",
+    .summary = "y = value; the state, a variable, keeps it",
     .inputs = {"state", "value"},
     .shape = shapes::same,
     .inplace = kOverValue,

@@ -78,8 +78,8 @@ constinit const OpDef kCast = {
     .name = "Cast",
     .aliases = {"cast", "_npi_cast", "_npx_cast"},
     .summary =
-        "data in another element type; from floating to integer it is cut toward 0 and to the nearest number the type "
-        "holds, NaN is 0; bool is whether it is not 0",
+        "data in another element type; floating-point numbers are truncated and saturated to integers, NaN becomes "
+        "0; to bool, every nonzero number is true",
     .inputs = {"data"},
     .attrs = kCastAttrs,
     .params = paramsOf<CastParams>(),

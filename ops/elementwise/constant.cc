@@ -89,8 +89,8 @@ Error checkConstant(const OpDef &, void *params) {
   const size_t numValues = std::max(given.numbers.size(), given.integers.size());
   if (!count || static_cast<uint64_t>(*count) != numValues)
     return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(numValues) +
-                                                " elements, a tensor of shape " + toString(ShapeRef(given.shape)) +
-                                                " has another number");
+                                                " elements, expected as many as a tensor of shape " +
+                                                toString(ShapeRef(given.shape)) + " has");
   if (isFloating(given.dtype)) return Error::success();  // any width, even one that no kernel computes in
   const auto [least, most] = rangeOf(given.dtype);
   for (int64_t value : given.integers)

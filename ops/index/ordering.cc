@@ -85,8 +85,8 @@ void checkLength(ShapeInference &s, int64_t length) {
   const OrderParams &p = s.params<OrderParams>();
   if (p.k > length) return s.fail("k is " + Twine(p.k) + ", the axis has " + Twine(length) + " elements");
   if (p.wanted != Wanted::Mask && length > largestPosition(p.dtype))
-    s.fail("the axis has " + Twine(length) + " elements, positions of type " + dtypeName(p.dtype) + " end at " +
-           Twine(largestPosition(p.dtype)));
+    s.fail("the axis has " + Twine(length) + " elements, but type " + dtypeName(p.dtype) +
+           " represents positions only up to " + Twine(largestPosition(p.dtype)));
 }
 
 void orderShape(ShapeInference &s) {

@@ -18,7 +18,7 @@ void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indic
   if (s.hasFailed() || !data.hasRank() || data[axis] != 0 || !indices.isFullyKnown()) return;
   if (!is_contained(indices.dims(), 0))
     s.fail("axis " + Twine(axis) + " of shape " + toString(data) + " has no elements, but indices of shape " +
-           toString(indices) + " ask for some");
+           toString(indices) + " pick from it");
 }
 
 // Wrapping takes two passes: the first quotient may be rounded up to the next integer.

@@ -22,7 +22,7 @@ constexpr AttrSpec kAttrs[] = {
     required<&FullyConnectedParams::numHidden>("num_hidden", "output features").atLeast(1),
     attr<&FullyConnectedParams::noBias>("no_bias", "False", "whether there is no bias input"),
     attr<&FullyConnectedParams::flatten>("flatten", "True",
-                                         "whether all axes but the first are features, not the last alone"),
+                                         "whether all axes but the first are features, not only the last"),
 };
 
 bool hasBias(const NodeKind &kind) { return !kind.params<FullyConnectedParams>().noBias; }
@@ -46,8 +46,8 @@ void completeRow(ShapeInference &s, size_t data, int64_t features) {
   const std::optional<int64_t> known = numElements(Dims(dims).drop_front());
   if (known == 0) return;
   if (!known || features % *known)
-    return s.fail("weight has " + Twine(features) + " columns, which data of shape " + toString(shape) +
-                  " cannot have as features");
+    return s.fail("weight has " + Twine(features) + " columns, but data of shape " + toString(shape) + " cannot have " +
+                  Twine(features) + " features");
   missing = features / *known;
   s.setIn(data, dims);
 }

@@ -46,7 +46,7 @@ class GemmShapes {
       if (s.in(i).hasRank()) rank = rank.value_or(s.in(i).rank());
     if (!at.result && s.out(0).hasRank()) rank = rank.value_or(s.out(0).rank());
     if (!rank) return;
-    if (*rank < 2) return s.fail("operands of rank " + Twine(*rank) + ", expected axes of rows and of columns");
+    if (*rank < 2) return s.fail("operands have rank " + Twine(*rank) + ", expected at least 2");
     const std::optional<size_t> rows = normalizeAxis(p.axis, *rank);
     if (!rows || *rows + 1 == *rank)
       return s.fail("axis " + Twine(p.axis) + " is out of range for the rows of " + Twine(*rank) +

@@ -26,7 +26,7 @@ struct SvmParams {
   bool useLinear = false;
 };
 constexpr AttrSpec kAttrs[] = {
-    attr<&SvmParams::margin>("margin", "1", "what scores are to be away from 0, on the right side"),
+    attr<&SvmParams::margin>("margin", "1", "least distance of scores from 0, on the right side"),
     attr<&SvmParams::regularization>("regularization_coefficient", "1", "factor of the loss"),
     attr<&SvmParams::useLinear>("use_linear", "False", "hinge loss instead of the squared one"),
 };

@@ -51,8 +51,7 @@ Error checkParams(const OpDef &, void *params) {
 Error checkWithoutLength(const OpDef &op, void *params) {
   if (Error error = checkParams(op, params)) return error;
   if (static_cast<SoftmaxParams *>(params)->useLength != Tristate::True) return Error::success();
-  return Failure(ErrorKind::BadAttribute,
-                 "attribute 'use_length' is True, expected False: softmax alone takes lengths");
+  return Failure(ErrorKind::BadAttribute, "attribute 'use_length' is True, expected False: only softmax takes lengths");
 }
 
 enum class RowFunction : uint8_t { Softmax, Softmin, LogSoftmax };

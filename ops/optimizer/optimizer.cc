@@ -121,7 +121,7 @@ constexpr AttrSpec kLazy = attr<&P::lazyUpdate>("lazy_update", "True", "accepted
 constexpr AttrSpec kMomentum = attr<&P::momentum>("momentum", "0", "how much of the last step is kept");
 constexpr AttrSpec kGamma1 = attr<&P::gamma1>("gamma1", "0.949999988", "decay of the means");
 constexpr AttrSpec kClipWeights =
-    attr<&P::clipWeights>("clip_weights", "-1", "weights are cut to this and its negative; off below 0");
+    attr<&P::clipWeights>("clip_weights", "-1", "weights are clamped to ± this; off if negative");
 constexpr AttrSpec kStep = required<&P::t>("t", "which step this is, counted from 1").atLeast(1).atMost(INT32_MAX);
 
 constexpr AttrSpec kSgdAttrs[] = {kLrAttr, kLazy, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
@@ -173,8 +173,7 @@ constexpr AttrSpec kLamb1Attrs[] = {
     kBeta1Attr,
     kBeta2Attr,
     attr<&P::epsilon>("epsilon", "9.99999997e-07", "keeps the denominator from 0"),
-    attr<&P::biasCorrection>("bias_correction", "True",
-                             "whether means are divided by what zeros at the start take from them"),
+    attr<&P::biasCorrection>("bias_correction", "True", "whether to correct the means for their start at zero"),
     required<&P::wd>("wd", "weight decay: this times the weight joins the step"),
     kRescaleAttr,
     kClipAttr};

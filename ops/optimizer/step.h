@@ -221,7 +221,7 @@ constexpr AttrSpec kLrAttr = required<&StepParams::lr>("lr", "learning rate");
 constexpr AttrSpec kRateFactorAttr = attr<&StepParams::rateFactor>("rate_factor", "1", "factor of the learning rate");
 constexpr AttrSpec kWdAttr = attr<&StepParams::wd>("wd", "0", "weight decay: this times the weight joins the gradient");
 constexpr AttrSpec kRescaleAttr = attr<&StepParams::rescaleGrad>("rescale_grad", "1", "factor of the gradient");
-constexpr llvm::StringLiteral kClipDoc = "the gradient is cut to this and its negative; off below 0";
+constexpr llvm::StringLiteral kClipDoc = "the gradient is clamped to ± this; off if negative";
 constexpr AttrSpec kClipAttr = attr<&StepParams::clipGradient>("clip_gradient", "-1", kClipDoc);
 constexpr AttrSpec kEpsilonAttr =
     attr<&StepParams::epsilon>("epsilon", "9.99999994e-09", "keeps the denominator from 0");

@@ -23,7 +23,7 @@ struct DrawParams {
 using P = DrawParams;
 
 constexpr AttrSpec kLow = attr<&P::a>("low", "0", "least number");
-constexpr AttrSpec kHigh = attr<&P::b>("high", "1", "end of the range, reached by rounding alone");
+constexpr AttrSpec kHigh = attr<&P::b>("high", "1", "end of the range, reached only by rounding");
 constexpr AttrSpec kLoc = attr<&P::a>("loc", "0", "mean");
 constexpr AttrSpec kScale = attr<&P::b>("scale", "1", "standard deviation");
 

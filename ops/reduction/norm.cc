@@ -34,7 +34,7 @@ struct NormParams : ReduceParams {
 constexpr AttrSpec kNormAttrs[] = {
     attr<&NormParams::ord>("ord", "2", "1: sum of absolute values; 2: Euclidean").atLeast(1).atMost(2),
     kReduceAttrs[0],
-    attr<&NormParams::outDtype>("out_dtype", "None", "type of the output; no kernel has another than that of data"),
+    attr<&NormParams::outDtype>("out_dtype", "None", "type of the output; kernels support only that of data"),
     kReduceAttrs[1],
 };
 

@@ -147,7 +147,7 @@ class RnnShapes {
     if (s.hasFailed() || input != kUnknownDim || s.in(1)[0] == kUnknownDim) return;
     const Dim rest = Dim(s.in(1)[0]) - count.fixed;
     if (rest < 0 || count.perInput * (rest / count.perInput) != rest)
-      return s.fail("parameters have " + Twine(s.in(1)[0]) + " elements, which is the number for no size of the input");
+      return s.fail("parameters have " + Twine(s.in(1)[0]) + " elements, which fits no input size");
     s.setIn(0, {kUnknownDim, kUnknownDim, (rest / count.perInput).inShape()});
   }
 

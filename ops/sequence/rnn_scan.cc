@@ -402,7 +402,7 @@ void decomposeRnn(DecomposeRule &d) { ScannedRnn(d, RnnPorts::ofForward(d.params
 void decomposeRnnGradient(DecomposeRule &d, bool hasLengths) {
   const RnnParams &p = d.params<RnnParams>();
   if (p.drops())
-    return d.refuse(ErrorKind::UnsupportedOption, "draws what its forward node drew, which no other operator does");
+    return d.refuse(ErrorKind::UnsupportedOption, "repeats the draws of its forward node, which no other operator can");
   ScannedRnnGradient(d, RnnPorts::ofBackward(p, hasLengths)).say();
 }
 

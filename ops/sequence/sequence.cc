@@ -192,7 +192,7 @@ Error checkRange(const OpDef &, void *params) {
     p.start = 0;
   }
   if (p.step != 0 && lengthOf(p) >= 1) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' are those of no numbers at all");
+  return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' describe an empty range");
 }
 
 // start + k·step in the type of the result. Integers are computed in 64 bits, because steps of unsigned ones may be

@@ -99,7 +99,7 @@ void relateExtents(ShapeInference &s) {
     const int64_t extent = s.in(0)[axis];
     if (extent == kUnknownDim && !isFixed) continue;
     const Dim length = resized(p.mode, request, extent);
-    if (length < 1) return s.fail("data of shape " + toString(s.in(0)) + " is resized to nothing");
+    if (length < 1) return s.fail("data of shape " + toString(s.in(0)) + " would be resized to an empty image");
     out[axis] = length.inShape();
   }
   s.setOut(0, out);
@@ -232,8 +232,8 @@ constinit const OpDef kBilinearResize = {
 constinit const OpDef kBackwardBilinearResize = {
     .name = "_backward_contrib_BilinearResize2D",
     .summary =
-        "gradient of _contrib_BilinearResize2D: dx[p] = Σ of dy over the pixels that take from p, times what they "
-        "take; dlike = 0",
+        "gradient of _contrib_BilinearResize2D: dx[p] = Σ of dy, over the pixels that p contributes to, times its "
+        "weight there; dlike = 0",
     .inputs = {"ograd"},
     .outputs = {{"data_grad", "like_grad"}, numImages},
     .attrs = kAttrs,

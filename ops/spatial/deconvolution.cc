@@ -96,7 +96,7 @@ void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
   const Dim full = fullExtent(p, i, in), surplus = full - out;
   if (surplus < 0)
     s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(full.nearest()) +
-           " pixels there are on spatial axis " + Twine(i));
+           " pixels available on spatial axis " + Twine(i));
   else if (full > kMaxElements)
     s.fail("target_shape " + Twine(out) + " is cut out of " + Twine(full.nearest()) + " pixels on spatial axis " +
            Twine(i) + ", expected at most 2^48");

@@ -35,7 +35,7 @@ inline constexpr AttrSpec kPoolingAttrs[] = {
     attr<&PoolingParams::kernel>("kernel", "()", "window size: (w,), (h, w) or (d, h, w); unused with global_pool")
         .atLeast(1)
         .atMost(kLargestWindow),
-    attr<&PoolingParams::poolType>("pool_type", "max", "what becomes of a window"),
+    attr<&PoolingParams::poolType>("pool_type", "max", "how a window is reduced"),
     attr<&PoolingParams::globalPool>("global_pool", "False", "one window as large as the image, without padding"),
     attr<&PoolingParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
     attr<&PoolingParams::convention>("pooling_convention", "valid",

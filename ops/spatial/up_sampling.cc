@@ -44,7 +44,7 @@ struct UpSamplingParams {
 constexpr AttrSpec kAttrs[] = {
     required<&UpSamplingParams::scale>("scale", "factor of height and width").atLeast(1).atMost(1000),
     attr<&UpSamplingParams::numFilter>("num_filter", "0", "channels of the data; bilinear needs it").atLeast(0),
-    required<&UpSamplingParams::sampleType>("sample_type", "how pixels between pixels are made"),
+    required<&UpSamplingParams::sampleType>("sample_type", "how new pixels are computed"),
     attr<&UpSamplingParams::multiInputMode>("multi_input_mode", "concat", "how several inputs are joined (nearest)"),
     required<&UpSamplingParams::numArgs>("num_args", "number of inputs (nearest)").atLeast(1).atMost(1 << 16),
     attr<&UpSamplingParams::workspace>("workspace", "512", "accepted and not used").atLeast(0),
@@ -100,8 +100,8 @@ void relateOther(ShapeInference &s, size_t i) {
   if (!in.isFullyKnown() || out[2] == kUnknownDim || out[3] == kUnknownDim) return;
   const bool divides = in[2] > 0 && in[3] > 0 && out[2] % in[2] == 0 && out[3] % in[3] == 0;
   if (!divides || out[2] / in[2] != out[3] / in[3])
-    s.fail("input " + Twine(i) + " has shape " + toString(in) + ", which no whole factor enlarges to " + Twine(out[2]) +
-           " × " + Twine(out[3]) + " pixels");
+    s.fail("input " + Twine(i) + " has shape " + toString(in) + ", which no integer factor enlarges to " +
+           Twine(out[2]) + " × " + Twine(out[3]) + " pixels");
 }
 
 // The channels of the inputs add up to those of the output.

@@ -92,7 +92,7 @@ Error checkScale(const GradientOptions &options) {
     return Failure(ErrorKind::UnsupportedOption,
                    "losses are scaled by " + std::to_string(options.lossScale) + ", expected a finite number above 0");
   if (options.lossScale != 1 && options.naming == NamingStyle::Fluid)
-    return Failure(ErrorKind::UnsupportedOption, "Fluid has no scale of losses, and no names for what it would add");
+    return Failure(ErrorKind::UnsupportedOption, "Fluid naming does not support a loss scale");
   return Error::success();
 }
 

@@ -14,8 +14,7 @@ namespace {
 
 Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
   if (kind->numInputs == NodeKind::kAnyInputs)
-    return Failure(ErrorKind::UnknownOp,
-                   "operator '" + kind->spelling + "' is unknown, and so is what its gradient keeps");
+    return Failure(ErrorKind::UnknownOp, "operator '" + kind->spelling + "' is unknown, so its keep-list is unknown");
   GraphBuilder builder(context);
   SmallVector<Value, 8> inputs, heads;
   for (uint32_t i = 0; i < kind->numInputs; ++i) inputs.push_back(builder.addVariable("", Attrs()));

@@ -259,7 +259,7 @@ Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<s
     if (reached.contains(path)) continue;
     const std::optional<NodeInside> at = findInside(graph, path);
     if (!at)  // only gradients are emitted, and none of them needs the loop
-      return Failure(ErrorKind::Unreachable, "'" + path + "' is retained, but nothing that is emitted has its shape");
+      return Failure(ErrorKind::Unreachable, "'" + path + "' is retained, but no emitted node has its shape");
     Expected<Graph> longer = withZeros(context, widening, graph, *at, 0);
     if (!longer) return longer;
     graph = *longer;

@@ -121,8 +121,8 @@ Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<Node
       const BodyFlow *flow = at.kind(owner).flow;
       if (flow && flow->isDecision(body))
         return Failure(ErrorKind::UnsupportedOption, "the gradient of '" + node.path +
-                                                         "' cannot be retained: " + at.describe(owner) +
-                                                         " decides by the body it is in, which yields nothing else")
+                                                         "' cannot be retained: it is in the condition of " +
+                                                         at.describe(owner) + ", a body that yields only the decision")
             .at(node.bodies.front().first);
       at = Graph(at.bodies(owner)[body]);
     }

@@ -96,14 +96,14 @@ class BackwardWalk {
     const NodeKind &kind = builder.kind(n);
     NodeId user = sums.originOf(n);
     if (kind.op->flags.isOpaque)
-      return Failure(ErrorKind::UnknownOp, "the gradient pass cannot pass node '" + builder.name(n) +
+      return Failure(ErrorKind::UnknownOp, "the gradient pass cannot handle node '" + builder.name(n) +
                                                "': the operator '" + kind.spelling + "' is unknown")
           .at(user)
-          .remedy(Remedy::StopGradient, "stop the gradient there, or ask for other variables", builder.name(n));
+          .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables", builder.name(n));
     return Failure(ErrorKind::NotDifferentiable, "operator '" + kind.spelling + "' of node '" + builder.name(n) +
                                                      "' has no gradient registered, and the gradient passes through it")
         .at(user)
-        .remedy(Remedy::StopGradient, "stop the gradient there, or ask for other variables", builder.name(n));
+        .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables", builder.name(n));
   }
 
   Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {

@@ -113,12 +113,12 @@ class PlanReplay {
         return bad(n, "output " + nameOf(n, output) + " is marked external, but is not a head");
       case kUnplanned:
         if (!isKnown(e)) return Error::success();
-        return bad(n, "output " + nameOf(n, output) + " is called unplanned, but its size is known");
+        return bad(n, "output " + nameOf(n, output) + " is marked unplanned, but its size is known");
       case kInside:
         if (options.groups && options.groups->isInside(e) && options.groups->groupOf(options.schedule.stepOf(n)))
           return Error::success();
         return bad(n, "output " + nameOf(n, output) + " is marked inside a group, but is in none");
-      default: return bad(n, "output " + nameOf(n, output) + " is at the offset " + Twine(plan.offset[e]));
+      default: return bad(n, "output " + nameOf(n, output) + " has the invalid offset " + Twine(plan.offset[e]));
     }
   }
 
@@ -192,7 +192,8 @@ class PlanReplay {
       return bad(n, "the workspace of " + Twine(*bytes) + " bytes at offset " + Twine(begin) +
                         " is misaligned or outside the arena");
     if (Error error = checkFree(n, begin, begin + *bytes, "the workspace")) return error;
-    if (lastWorkspaceStep(options, n) < options.schedule.stepOf(n)) return bad(n, "the workspace is read before");
+    if (lastWorkspaceStep(options, n) < options.schedule.stepOf(n))
+      return bad(n, "the workspace is read before its node runs");
     const uint32_t last = lastStepBeside(lastWorkspaceStep(options, n));
     if (last == options.schedule.stepOf(n)) return Error::success();
     live[begin] = Range{begin + *bytes, {}, n};
@@ -225,7 +226,7 @@ class PlanReplay {
   /// Called after the last node of a group, or a node that runs alone.
   Error endGroup(NodeId n) {
     for (EntryId e : inside)
-      if (pending[e] != 0) return bad(n, "entry " + Twine(e.value) + " is stored nowhere, but read after its group");
+      if (pending[e] != 0) return bad(n, "entry " + Twine(e.value) + " has no place, but is read after its group");
     for (EntryId e : done) drop(e);
     inside.clear();
     done.clear();

@@ -177,7 +177,7 @@ class Lowering {
     Expected<KindRef> moved = withBodies(ctx, kind, lowered, was);
     if (moved && !*moved)
       return Failure(ErrorKind::UnsupportedOption, "the bodies of " + graph.describe(current) +
-                                                       " would take other inputs in operators of " + target.title)
+                                                       " cannot keep their inputs when lowered to " + target.title)
           .at(current);
     return moved;
   }

@@ -119,7 +119,7 @@ class ForeachRule {
 
   Value rowNumbers() {
     const int64_t rows = length();
-    if (rows == 0) d.refuse(ErrorKind::UnsupportedOption, "has no rows, and MXNet has no array without elements");
+    if (rows == 0) d.refuse(ErrorKind::UnsupportedOption, "has no rows, and MXNet does not support empty arrays");
     return d.emit(op(d, "_arange"), {},
                   {{"start", "0"}, {"stop", d.number(std::max<int64_t>(rows, 1))}, {"dtype", kCountType}});
   }
@@ -247,7 +247,7 @@ void mxnetCond(DecomposeRule &d) {
         const ShapeRef shape = d.shape(d.self(o));
         if (!isFull(shape) || !known.isValid())
           return d.refuse(ErrorKind::InferMissing,
-                          "needs the shape of output " + Twine(o) + ", which the branch that is not taken yields too");
+                          "needs the shape of output " + Twine(o) + ", because both branches must yield it");
         branch.yield(branch.zeros(known, shape.dims()));
       }
     }

@@ -64,9 +64,9 @@ class Taking {
       StringMap<const Array *>::const_iterator at = byName.find(number.key);
       if (at == byName.end())
         return fail("has no '" + number.key + "'")
-            .remedy(
-                Remedy::StartFromParameters,
-                "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from");
+            .remedy(Remedy::StartFromParameters,
+                    "only a checkpoint written by training can be resumed; a file of parameters only provides initial "
+                    "values");
       const Array &array = *at->second;
       if (array.dtype != DType::UInt64 || array.bytes.size() != sizeof(uint64_t))
         return fail("has a '" + number.key + "' of type " + dtypeName(array.dtype) + ", expected one uint64");

@@ -52,8 +52,8 @@ Expected<Dataset> Dataset::select(std::vector<NamedArray> arrays, ArrayRef<FeedN
       if (found == arrays.end()) {
         std::vector<StringRef> names;
         for (const NamedArray &array : arrays) names.push_back(array.name);
-        return Failure(ErrorKind::BindingMissing, "'" + place + "' has no array '" + feed.array + "', which '" +
-                                                      feed.variable + "' is to be fed from")
+        return Failure(ErrorKind::BindingMissing,
+                       "'" + place + "' has no array '" + feed.array + "' to feed '" + feed.variable + "' from")
             .note("it has " + (names.empty() ? "none" : quotedList(names)));
       }
       columns.push_back({feed.variable, found->array});

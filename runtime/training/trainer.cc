@@ -107,8 +107,7 @@ Expected<GradientRequest> Trainer::State::gradientRequest() {
   for (const std::string &name : names)
     if (StringMap<bool>::iterator at = excluded.find(name); at != excluded.end()) at->second = true;
   for (const std::string &name : options.frozen)
-    if (!excluded[name])
-      return Failure(ErrorKind::UnknownName, "the graph has no variable '" + name + "' to leave as it is");
+    if (!excluded[name]) return Failure(ErrorKind::UnknownName, "the graph has no variable '" + name + "' to freeze");
   if (request.wrt.empty()) return Failure(ErrorKind::EmptyXs, "the graph has no parameter to train");
   return request;
 }

@@ -68,7 +68,7 @@ std::optional<Expected<NodeId>> NameIndex::node(StringRef text) const {
     return Failure(ErrorKind::AmbiguousName,
                    "name '" + text + "' is ambiguous: " + Twine(exact.size()) + " nodes have this name (" + ids + ")")
         .at(exact[1])
-        .note("say '#" + Twine(exact[0].value) + "', or '" + text + "#2' for the second one");
+        .note("use '#" + Twine(exact[0].value) + "', or '" + text + "#2' for the second one");
   }
   size_t at = text.rfind('#');
   uint32_t number = 0;
@@ -121,9 +121,9 @@ std::optional<Error> NameIndex::inside(StringRef text) const {
   if (!found) found = findInside(graph, text.rsplit(':').first);
   if (!found) return std::nullopt;
   const NodeId owner = found->bodies.front().first;
-  return Failure(ErrorKind::LoopScope, "'" + text + "' is in a body of " + graph.describe(owner) +
-                                           ", which computes it anew at every step: gradients are of and by entries "
-                                           "of the graph itself")
+  return Failure(ErrorKind::LoopScope,
+                 "'" + text + "' is in a body of " + graph.describe(owner) +
+                     ", which recomputes it at every step: only entries of the graph itself have gradients")
       .at(owner)
       .note("what the body yields is an output of " + graph.describe(owner) +
             "; --no-grad, --stop and --retain take paths");

@@ -146,8 +146,8 @@ constexpr Flag kFlags[] = {
     {"shape", "NAME=2,3,...", "shape of a variable; `?` for an unknown dimension, `()` for a scalar; repeatable",
      setShape},
     {"dtype", "[NAME=]DTYPE",
-     "element type of a variable (float32, float64, float16, int32, ...); repeatable. Without NAME: every floating value, "
-     "or of 16 bits: every floating variable whose type nothing else says",
+     "element type of a variable (float32, float64, float16, int32, ...); repeatable. Without NAME: every floating "
+     "value; for a 16-bit type, only floating variables whose type nothing else determines",
      setDType},
 
     {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",
@@ -167,9 +167,9 @@ constexpr Flag kFlags[] = {
     {"heads", "ones|scalar|input|required",
      "head gradient of entries without --seed: ones; ones for scalars only; a new variable each; refuse (default ones)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.headPolicy); }},
-    {"unused", "error|none|zeros", "what an x gets that no y depends on (default error)", setUnused},
+    {"unused", "error|none|zeros", "gradient of an x that no y depends on (default error)", setUnused},
     {"control-only", "unused|zeros",
-     "what an x is that some y only waits for (control dependencies): unused, or reached with a gradient of zeros "
+     "how to treat an x connected only by control dependencies: unused, or reached with a gradient of zeros "
      "(default unused)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.controlOnly); }},
     {"reach", "path|whole-graph",
@@ -194,7 +194,7 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) {
        return parsePositive(v, o.maxIterations) && o.maxIterations <= INT32_MAX;
      }},
-    {"no-grad", "ENTRY,...", "nothing flows into these entries, as if each were stopped where it is read",
+    {"no-grad", "ENTRY,...", "no gradient flows into these entries, as if each were stopped where it is read",
      [](Options &o, const Flag &, StringRef v) { return append(o.noGrad, v); }},
     {"stop", "ENTRY,...", "treat these entries as constants",
      [](Options &o, const Flag &, StringRef v) { return append(o.stop, v); }},
@@ -224,7 +224,7 @@ constexpr Flag kFlags[] = {
        return true;
      }},
 
-    {"partial", "", "unknown shapes and types at the end are no error",
+    {"partial", "", "allow shapes and types that stay unknown",
      [](Options &o, const Flag &, StringRef) {
        o.isPartial = true;
        return true;

@@ -14,11 +14,12 @@ constexpr StringRef rowOf(Remedy remedy) {
     case Remedy::GiveShapes: return "give more shapes (--shape NAME=2,3), or allow unknown ones (--partial)";
     case Remedy::GiveHeadGradient: return "give a head gradient with --seed *=NAME";
     case Remedy::GiveOrChooseHeads: return "give one with --seed *=NAME, or choose another --heads policy";
-    case Remedy::StopGradient: return "stop the gradient there with --stop *, or ask for other variables";
+    case Remedy::StopGradient: return "stop the gradient there with --stop *, or request other variables";
     case Remedy::ChooseUnused: return "--unused none leaves it out, --unused zeros gives it a gradient of zeros";
     case Remedy::KeepOwnOperators: return "emit the graph without --dialect *";
     case Remedy::StartFromParameters:
-      return "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from: --inputs";
+      return "only a checkpoint written by training can be resumed; a file of parameters only provides initial "
+             "values: --inputs";
     case Remedy::KeepForwardHeads: return "emit it with --emit combined";
     case Remedy::RunAsAnotherType: return "run it as another type: --dtype float32";
     case Remedy::DrawMissingValues: return "--init SEED fills what is not given";

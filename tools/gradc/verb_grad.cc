@@ -99,8 +99,8 @@ Error checkOptions(const Options &options) {
     return Failure(ErrorKind::UnsupportedOption, "'--recompute=" + options.recompute + "' is not available yet")
         .note("without it every forward value that a gradient reads is kept");
   if (options.forbidsUnused && options.gradient.unused == UnusedPolicy::Zeros)
-    return Failure(ErrorKind::ZerosForbidden, "'--unused zeros' gives zeros to what '--unused error' refuses")
-        .note("say one of them");
+    return Failure(ErrorKind::ZerosForbidden, "'--unused zeros' contradicts '--unused error'")
+        .note("give only one of them");
   if (!options.onlyInputs)
     return Failure(ErrorKind::UnsupportedOption,
                    "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
@@ -188,7 +188,7 @@ constinit const Verb kGrad = {
         "With --shape the result also carries the shapes and types of every value, and requests that depend on shapes "
         "are checked.\n"
         "Of a program of blocks (docs/blocks.md) the result is the program with its gradient, as append_backward has it, or "
-        "with --as graph a graph; names are those of variables, and without --of the file's own call is answered.",
+        "with --as graph a graph; names are those of variables, and without --of the file's own call is used.",
     .examples = "gradc grad model.json -o train.json\n"
                 "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"
                 "gradc grad model.json --of loss --seed loss=loss_head_grad\n"

@@ -80,8 +80,8 @@ constinit const Verb kOpt = {
     .description =
         "Runs passes in the order given. `unroll` replaces loops whose number of steps is known by their steps: the "
         "shapes say it, or values that depend on no variable. `inline` replaces calls by what they call, and branches "
-        "whose choice is such a value. Nodes of a step are named behind their loop: loop[3]/h2h.\n"
-        "What stays is said on standard error, with the reason.",
+        "whose choice is such a value. Nodes of a step are named after their loop: loop[3]/h2h.\n"
+        "Standard error lists what was kept, with the reason.",
     .examples = "gradc opt --passes unroll rnn.json --shape x=20,8,64 -o unrolled.json\n"
                 "gradc opt --passes inline,unroll model.json | gradc show",
     .flags = kFlags,

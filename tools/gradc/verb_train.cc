@@ -111,8 +111,8 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
   if (!checkpoint) return checkpoint.takeError();
   if (Error error = trainer.resume(*checkpoint, flags.resume)) return error;
   if (trainer.step() < steps) return Error::success();
-  return Failure(ErrorKind::Usage, "checkpoint '" + flags.resume + "' is " + Twine(trainer.step()) +
-                                       " steps far already, this run was to take " + Twine(steps) + " in all");
+  return Failure(ErrorKind::Usage, "checkpoint '" + flags.resume + "' already has " + Twine(trainer.step()) +
+                                       " steps, and this run takes " + Twine(steps) + " in all");
 }
 
 Error writeResults(const Options &options, const Trainer &trainer, const TrainReport &report) {
@@ -211,8 +211,8 @@ constinit const Verb kTrain = {
     .summary = "train a network",
     .description =
         "Differentiates the network, appends one optimizer step per parameter to the graph (--emit-graph shows it), and "
-        "runs that graph on one batch of examples after the other. Trained is every floating variable that influences "
-        "the heads, is not fed and not frozen.\n"
+        "runs that graph on one batch of examples after the other. Every floating variable that influences the "
+        "heads and is neither fed nor frozen is trained.\n"
         "The loss printed is the mean per example of what the network's own loss operators stand for (SoftmaxOutput: the "
         "cross entropy); other heads count with the sum of their elements. SoftmaxOutput and LogisticRegressionOutput "
         "also give an accuracy, the other regressions a mean error.\n"

@@ -17,7 +17,7 @@ std::vector<int64_t> padding(OpTranslation &op) {
   const size_t numAxes = 2;
   if (pads.size() == numAxes) return pads;
   if (pads.size() != 2 * numAxes || pads[0] != pads[1] || pads[2] != pads[3]) {
-    op.unsupported("'paddings' that differ on both sides of an axis are not supported");
+    op.unsupported("'paddings' that differ between the two sides of an axis are not supported");
     return {};
   }
   return {pads[0], pads[2]};

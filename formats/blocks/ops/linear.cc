@@ -59,9 +59,10 @@ void matmul(OpTranslation &op) {
   // A vector is a row on the left and a column on the right; its axis is removed afterwards.
   if (rankX == 1 || rankY == 1) {
     const Value left = rankX == 1 ? reshaped(op, x, {1, -1}) : x, right = rankY == 1 ? reshaped(op, y, {-1, 1}) : y;
-    if (rankX == 1 ? transY : transX) return op.unsupported("a vector and transposed matrices of higher rank");
+    if (rankX == 1 ? transY : transX)
+      return op.unsupported("the product of a vector and transposed matrices of rank above 2 is not supported");
     if (rankY == 1) return op.out("Out", reshaped(op, op.emit("dot", {left, right}), {-2}));
-    return op.unsupported("a vector times matrices of higher rank");
+    return op.unsupported("a vector times matrices of rank above 2 is not supported");
   }
   ArrayRef<int64_t> dimsX = op.shape("X"), dimsY = op.shape("Y");
   if (rankY == 2 && !transX) return op.out("Out", op.emit("dot", {x, y}, transposes));
@@ -73,7 +74,7 @@ void matmul(OpTranslation &op) {
       if (size == 1) size = from[i];
     }
   if (is_contained(batch, -1) && batchX != batchY)
-    return op.unsupported("matrices whose numbers are not known are not broadcast");
+    return op.unsupported("batch dimensions of unknown size cannot be broadcast");
   const Value left = withBatch(op, x, "X", batch, own), right = withBatch(op, y, "Y", batch, own);
   op.out("Out", op.emit("_linalg_gemm2", {left, right}, transposes));
 }
