@@ -261,6 +261,35 @@ TEST(RetainInside, CF_09_Branches) {
   }
 }
 
+// No gradient passes the branch, whose shape the zeros have: it yields one output more, and saves nothing.
+TEST(RetainInside, A_14_NL_02_ABranchBesideThePath) {
+  const Graph branch = around("_cond", {"s"},
+                              {{"num_args", "4"},
+                               {"num_outputs", "1"},
+                               {"cond_input_locs", "(0,)"},
+                               {"then_input_locs", "(0,)"},
+                               {"else_input_locs", "(0,)"}},
+                              {testing::body("c = _greater_scalar(s) {scalar=0.5}"), testing::body("y = sin(s)"),
+                               testing::body("k = square(s); y = cos(k)")},
+                              1);
+  GraphBuilder builder(testContext(), branch);
+  const Value q = builder.addVariable("q", Attrs());
+  const NodeId product =
+      cantFail(builder.add(*testContext().ops.find("elemwise_mul"), {branch.heads()[0], q}, {"product", Attrs()}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{product}}, {})).graph;
+  const Graph made = cantFail(retaining(graph, {"q"}, std::string("loop/2/k")));
+  for (double s : {0.9, 0.2}) {
+    const Binding bindings[] = {{"s", {1}, {s}}, {"q", {1}, {2}}};
+    const Inference known = inferredOf(made, bindings);
+    const Graph lowered = cantFail(lowerTo(testContext(), made, kMxnetTarget, &known));
+    EXPECT_FALSE(hasShapelessZeros(lowered));
+    const std::vector<Doubles> heads = values(lowered, bindings);
+    ASSERT_EQ(heads.size(), 3u);
+    expectNear(heads[1], {s > 0.5 ? std::sin(s) : std::cos(s * s)});
+    EXPECT_EQ(heads[2], (Doubles{0}));
+  }
+}
+
 // Where the choice is known, the branch that is not taken says no shape any more.
 TEST(RetainInside, CF_09_AKnownChoice) {
   for (StringRef value : {"0", "1"}) {
