@@ -298,7 +298,7 @@ TEST(ArrayGradient, E_02_CF_15_AnArrayThatALoopReadsAndReplaces) {
   EXPECT_EQ(
       emissionError(p),
       "[not_differentiable] block 1, operator 1 (assign): the gradient of array 'a' cannot be written as operators: an "
-      "element may be written or read again, and an operator takes the whole array; as a graph it can")
+      "element may be written or read again, and an operator takes the whole array; as a graph it is supported")
       << "Paddle's operators would leave the gradient of the element in what the gradient of b is taken from";
 }
 

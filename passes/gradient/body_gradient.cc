@@ -55,7 +55,8 @@ class BodyDifferentiation {
 
   // Whether a gradient operator, taken apart, reads what its forward node reads or yields, as CTCLoss's does: at a higher
   // order, or in the operators of a host. Its decomposition is run on placeholders.
-  bool readsForward(const KindRef &backward, const KindRef &forward) {
+  // Not inlined, like `separate`: what they hold would be in a frame that each level of nested bodies has on the stack.
+  LLVM_ATTRIBUTE_NOINLINE bool readsForward(const KindRef &backward, const KindRef &forward) {
     if (!backward->op->decompose || forward->numInputs == NodeKind::kAnyInputs) return false;
     auto [known, isNew] = forwardReads.try_emplace({backward.get(), forward.get()}, false);
     if (!isNew) return known->second;
@@ -98,7 +99,7 @@ class BodyDifferentiation {
   Value inCombined(Value v) const { return Value{inCombined(v.node), v.index, v.version}; }
 
   // Copies every node; freezing drops those that no gradient needs.
-  Expected<Frozen> separate() {
+  LLVM_ATTRIBUTE_NOINLINE Expected<Frozen> separate() {
     const Graph &graph = combined.graph;
     findForwardReads();
     GraphBuilder builder(ctx);
