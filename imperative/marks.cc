@@ -153,7 +153,7 @@ Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
   StoreLock lock(engine->store);
   if (Error error = engine->checkOwn(x, "tensor")) return error;
   TensorImpl &impl = *x.get();
-  if (!impl.mark)
+  if (!impl.mark || !impl.mark->isMarked)
     return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " has no mark, and so no gradient");
   if (grad) {
     if (Error error = engine->checkOwn(grad, "gradient")) return error;

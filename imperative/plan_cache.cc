@@ -53,6 +53,10 @@ void PlanCache::insert(std::shared_ptr<Plan> plan) {
   bucket->plans.push_back(plans.begin());
   ++bucket->numFree;
   plans.front()->bucket = bucket.get();
+  evict();
+}
+
+void PlanCache::evict() {
   while (bytes > maxBytes && plans.size() > 1) {
     const List::iterator last = std::prev(plans.end());
     PlanBucket &old = *(*last)->bucket;
@@ -71,7 +75,9 @@ void PlanCache::insert(std::shared_ptr<Plan> plan) {
 
 void PlanCache::grow(Plan &plan, size_t numBytes) {
   plan.bytes += numBytes;
-  if (plan.bucket) bytes += numBytes;
+  if (!plan.bucket) return;
+  bytes += numBytes;
+  evict();
 }
 
 void PlanCache::lease(Plan &plan) {

@@ -20,7 +20,7 @@ class PlanCache {
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
   /// Drops the least recently used plans; a plan larger than the limit is kept on its own.
   void insert(std::shared_ptr<Plan> plan);
-  /// Adds to the size of a plan.
+  /// Adds to the size of a plan, which may drop others.
   void grow(Plan &plan, size_t numBytes);
   /// While a plan is leased to a run, `find` skips it.
   void lease(Plan &plan);
@@ -36,6 +36,8 @@ class PlanCache {
  private:
   using List = std::list<std::shared_ptr<Plan>>;
   friend struct PlanBucket;
+
+  void evict();
 
   const size_t maxBytes;
   List plans;  // the latest used one first

@@ -280,6 +280,29 @@ TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
   EXPECT_EQ(emissionError("exp X=x -> Out=a", heads), "[head_count] 1 targets with 2 gradients");
   EXPECT_EQ(emissionError(kLoop, gradientsOf({"b"}, {})),
             "[unknown_name] target 'b' is declared neither in block 0 nor around it");
+  EXPECT_EQ(emissionError("while:1 X=p -> Out=a\nreduce_sum X=a -> Out=loss\nblock 1 in 0\nexp X=p -> Out=a", lossOf()),
+            "[bad_entry] block 0, operator 0 (while): expected one variable in slot 'Condition' and a block");
+  FluidRequest late = lossOf();
+  late.priorCalls = 0xfffffffe;
+  EXPECT_EQ(emissionError("exp X=p -> Out=loss", late),
+            "[too_large] 4294967294 earlier calls on the program, expected at most 1000");
+}
+
+TEST(AppendBackward, MinimizeIsOfTheRoot) {
+  constexpr StringLiteral text = "elementwise_mul X=pb Y=pa -> Out=a\nreduce_sum X=a -> Out=loss";
+  TestContext context;
+  FluidOptimizer optimizer;
+  optimizer.learningRate = "Out";  // which so far names a slot
+  const FluidResult result = cantFail(minimize(context, programOf(text), lossOf(), optimizer));
+  const BlockVariable *rate = result.program.find(0, result.program.texts.find("Out"));
+  EXPECT_TRUE(rate && rate->isPersistable);
+  cantFail(verifyBlocks(result.program));
+  FluidRequest inner = lossOf();
+  inner.block = 1;
+  optimizer.clip = FluidOptimizer::Clip::Value;
+  EXPECT_EQ(
+      describeWithNotes(minimize(context, programOf(kLoop), inner, optimizer).takeError()),
+      "[unsupported_option] the loss is in block 1, expected the root, which gets the operators of the optimizer");
 }
 
 TEST(AppendBackward, MinimizeClipsAndSteps) {

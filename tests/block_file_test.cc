@@ -126,6 +126,14 @@ TEST(BlockFile, E_33_MalformedFilesNameThePlace) {
             "[bad_json] the object has the key 'blocks' twice; at program");
   EXPECT_EQ(errorOf("{\"blocks\":[{}],\"program\":{\"blocks\":[]}}"),
             "[bad_json] the file has two programs; at program");
+  EXPECT_EQ(errorOf("{\"program\":{\"program\":3,\"blocks\":[{\"program\":[],\"blocks\":{}}]}}"), "success")
+      << "unknown keys";
+  EXPECT_EQ(errorOf("{\"program\":null}"), "[bad_json] the file has no program: its key is null; at program");
+  EXPECT_EQ(
+      errorOf(replaced("\"prior_backward_calls\":0", "\"prior_backward_calls\":-2")),
+      "[bad_json] 'prior_backward_calls' of 'call' is -2, expected 0 to 2147483647; at call.prior_backward_calls");
+  EXPECT_EQ(errorOf(replaced("\"loss_block\":0", "\"loss_block\":4294967296")),
+            "[bad_json] 'loss_block' of 'call' is 4294967296, expected 0 to 2147483647; at call.loss_block");
   EXPECT_EQ(errorOf(replaced("\"idx\":1", "\"idx\":7")), "[bad_json] 'idx' of block 1 is 7; at program.blocks[1].idx");
   EXPECT_EQ(errorOf(replaced("\"ops\":[]", "\"ops\":{}")),
             "[bad_json] expected a list for 'ops' of block 1, found an object; at program.blocks[1].ops");

@@ -231,6 +231,82 @@ TEST_F(BlockGraphTest, E_48_MistakesNameBlockOperatorSlotAndCallSite) {
   EXPECT_EQ(describeError(graphOfBlocks(context, BlockProgram(program), options)).substr(0, 15), "[unknown_name] ");
 }
 
+TEST_F(BlockGraphTest, E_48_SelectionsNameTheirVariables) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"m", "x", "y", "a", "b"}) declare(0, name, FluidType::Fp64);
+  const std::string none = "@EMPTY@";
+  for (auto [mask, x] : {std::pair(none, std::string("x")), {"m", none}}) {
+    const std::string slot = mask == none ? "Mask" : "X";
+    program.blocks[0].ops.clear();
+    add(0, "select_input", {{"Mask", {mask}}, {"X", {x, "y"}}}, {{"Out", {"a"}}});
+    EXPECT_EQ(error(), "[bad_entry] block 0, operator 0 (select_input): slot '" + slot + "' names no variable");
+    program.blocks[0].ops.clear();
+    add(0, "select_output", {{"Mask", {mask}}, {"X", {x}}}, {{"Out", {"a", "b"}}});
+    EXPECT_EQ(error(), "[bad_entry] block 0, operator 0 (select_output): slot '" + slot + "' names no variable");
+  }
+}
+
+TEST_F(BlockGraphTest, E_48_AMatrixHasRowsAndColumns) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "y", "a"}) {
+    declare(0, name, FluidType::Fp64);
+    program.find(0, program.texts.find(name))->shape = {2, 2};
+  }
+  for (const auto &[key, slot] : {std::pair("x_num_col_dims", "X"), {"y_num_col_dims", "Y"}})
+    for (int64_t number : {int64_t{-1}, int64_t{0}, int64_t{2}, int64_t{200'000'000}}) {
+      program.blocks[0].ops.clear();
+      add(0, "mul", {{"X", {"x"}}, {"Y", {"y"}}}, {{"Out", {"a"}}}, {{key, intAttrText(AttrTag::Int, number)}});
+      EXPECT_EQ(error(), "[bad_attribute] block 0, operator 0 (mul): attribute '" + std::string(key) + "' is " +
+                             std::to_string(number) + ", expected at least 1 and less than the rank of slot '" + slot +
+                             "', which is 2");
+    }
+}
+
+TEST_F(BlockGraphTest, E_48_AScalarIsNoMatrix) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "y", "a"}) declare(0, name, FluidType::Fp64);
+  program.find(0, program.texts.find("x"))->shape = {2, 2, 2};
+  program.find(0, program.texts.find("y"))->shape.clear();
+  add(0, "matmul_v2", {{"X", {"x"}}, {"Y", {"y"}}}, {{"Out", {"a"}}});
+  EXPECT_EQ(error(), "[bad_entry] block 0, operator 0 (matmul_v2): slot 'Y' has rank 0, expected at least 1");
+}
+
+TEST_F(BlockGraphTest, E_48_SectionsArePartsOfTheAxis) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a", "b"}) declare(0, name, FluidType::Fp64);
+  program.find(0, program.texts.find("x"))->shape = {5};
+  auto errorOf = [&](std::vector<int64_t> sections) {
+    program.blocks[0].ops.clear();
+    add(0, "split", {{"X", {"x"}}}, {{"Out", {"a", "b"}}},
+        {{"axis", intAttrText(AttrTag::Int, 0)}, {"sections", intsAttrText(AttrTag::Longs, sections)}});
+    return error();
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(errorOf({2, -1}), "success");
+  EXPECT_EQ(errorOf({kMost, kMost}),
+            "[bad_attribute] block 0, operator 0 (split): attribute 'sections' is (9223372036854775807, "
+            "9223372036854775807), expected the parts of axis 0, of which one may be negative: the rest");
+  EXPECT_EQ(StringRef(errorOf({kMost, -1})).substr(0, 15), "[bad_attribute]");
+  EXPECT_EQ(StringRef(errorOf({-1, -1})).substr(0, 15), "[bad_attribute]");
+  EXPECT_EQ(StringRef(errorOf({6, -1})).substr(0, 15), "[bad_attribute]");
+}
+
+TEST_F(BlockGraphTest, E_48_AnyNegativeAxisAlignsTheLastAxes) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "y", "a"}) declare(0, name, FluidType::Fp64);
+  program.find(0, program.texts.find("x"))->shape = {3, 3};
+  program.find(0, program.texts.find("y"))->shape = {3};
+  auto graphOf = [&](int64_t axis) {
+    program.blocks[0].ops.clear();
+    add(0, "elementwise_add", {{"X", {"x"}}, {"Y", {"y"}}}, {{"Out", {"a"}}},
+        {{"axis", intAttrText(AttrTag::Long, axis)}});
+    return dump(graph({}));
+  };
+  EXPECT_EQ(graphOf(std::numeric_limits<int64_t>::min()), graphOf(-1));
+  EXPECT_EQ(graphOf(std::numeric_limits<int64_t>::max()), graphOf(-1)) << "y has no axes behind that one";
+  EXPECT_NE(graphOf(0), graphOf(-1));
+}
+
 TEST_F(BlockGraphTest, RowsAreSortedAndFound) {
   for (ArrayRef<BlockOpRow> family : {elementwiseBlockOps(), shapeBlockOps(), linearBlockOps(), reductionBlockOps(),
                                       indexBlockOps(), layerBlockOps(), optimizerBlockOps()})

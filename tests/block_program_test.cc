@@ -96,6 +96,12 @@ TEST(BlockProgram, E_44_NamesAreDeclared) {
       "declares; created at File \"train.py\", line 12, in main: y = exp(x)");
 }
 
+TEST(BlockProgram, E_33_NoBlockDeclaresTheNameOfNoVariable) {
+  BlockProgram program = loop();
+  program.addVariable(1, {kEmptyName});
+  EXPECT_EQ(describeError(verifyBlocks(program)), "[bad_json] block 1 declares '@EMPTY@', which names no variable");
+}
+
 TEST(BlockProgram, CopiesShareNothing) {
   BlockProgram program = loop();
   const BlockProgram copy = program;

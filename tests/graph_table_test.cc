@@ -126,6 +126,19 @@ TEST(GraphTable, A_21_SpellingAndReading) {
   EXPECT_EQ(graphAttrsOf(g), GraphAttrs());
 }
 
+TEST(GraphTable, A_21_NumbersOfHeadsHaveARange) {
+  TestGraph g("x = var; y = exp(x); heads y");
+  GraphTable table;
+  table.gradient.emplace().heads = {{}};
+  GraphAttrs attrs = graphAttrsOf(g.graph.withTable(table));
+  EXPECT_EQ(withGraphAttrs(g, attrs).table(), table);
+  for (int64_t number : {int64_t{-5}, int64_t{1} << 32}) {
+    attrs["num_forward_heads"] = GraphAttr::ofInt(number);
+    EXPECT_EQ(withGraphAttrs(g, attrs).table().gradientFault,
+              "graph attribute 'num_forward_heads' is missing or malformed, expected a number of heads");
+  }
+}
+
 // An attribute that does not fit is kept as the file has it, and nobody acts on it.
 TEST(GraphTable, A_21_MalformedAttributesStayAsTheyAre) {
   TestGraph g("x = var; y = exp(x); heads y");

@@ -94,6 +94,23 @@ TEST(ImperativeCache, TheCacheIsBounded) {
   EXPECT_GE(t.im.cacheStats().entries, 1u);
 }
 
+// A plan of which a graph is wanted later becomes larger.
+TEST(ImperativeCache, TheCacheIsBoundedWhereItsPlansGrow) {
+  ImperativeOptions options = Tape::referenceOptions();
+  options.planBytes = 1 << 16;
+  Tape t(options);
+  Tensor x = t.leaf(2);
+  for (int length = 1; length <= 30; ++length)
+    for (bool createsGraph : {false, true}) {
+      Tensor y = x;
+      for (int i = 0; i < length; ++i) y = t.mul(y, x);
+      GradOptions asked;
+      asked.createGraph = createsGraph;
+      t.grad({y}, {x}, asked);
+      EXPECT_TRUE(t.im.cacheStats().bytes <= options.planBytes || t.im.cacheStats().entries == 1) << length;
+    }
+}
+
 TEST(ImperativeCache, ExplainMissNamesTheFirstDifference) {
   Tape t;
   Tensor x = t.leaf(2);

@@ -33,6 +33,9 @@ TEST(ImperativeMarks, TA_43_AssignedGradients) {
   cantFail(t.im.setGrad(x, t.value({2}, {1, 1})));
   t.backward({t.sum(t("square", {x}))});
   EXPECT_EQ(t.gradOf(x), (Doubles{3, 5}));
+  Tensor named = t.value({2}, {1, 2});
+  cantFail(t.im.setName(named, "named"));
+  EXPECT_EQ(t.rowOf(t.im.setGrad(named, t.value({2}, {1, 1}))), "E-06") << "a name is no mark";
 }
 
 TEST(ImperativeMarks, MA_04_H_02_GapsAmongHeads) {

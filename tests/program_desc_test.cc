@@ -159,6 +159,9 @@ TEST(ProgramDesc, E_33_MalformedBytesNameThePlace) {
             "[bad_json] malformed protocol buffer at byte 28: field 4 has another wire type");
   EXPECT_EQ(errorOf(withOp(attr("sub_block", 8, number(12, -4)))),
             "[bad_json] block 0, operator 0: attribute 'sub_block' is -4");
+  EXPECT_EQ(errorOf(withOp(attr("sub_block", 8, number(12, 1) + number(12, -4)))),
+            "[bad_json] block 0, operator 0: attribute 'sub_block' is -4")
+      << "the last of several";
   EXPECT_EQ(errorOf(withOp(attr("a", 16, message(20, number(1, 9))))),
             "[bad_json] block 0, operator 0: a scalar has the type 9");
   EXPECT_EQ(errorOf(withOp(slot(1, "X", {"x"}))), "[foreign_entry] block 0, operator 0 (f): slot 'X' names 'x', which "

@@ -51,8 +51,12 @@ Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSe
   begin(block, forward, cut, made);
   const StringRef type = program.text(forward.type);
   const bool isRead = type == "read_from_array";
-  if (isRead && cut.contains(names.gradient(operandIn(program, forward.outputs, "Out")))) return true;
   if (!isRead && type != "write_to_array") return false;
+  if (!operandIn(program, forward.inputs, "X").isValid() || !operandIn(program, forward.inputs, "I").isValid() ||
+      !operandIn(program, forward.outputs, "Out").isValid())
+    return failureAt(program, block, index, ErrorKind::BadEntry,
+                     "expected one variable in each of the slots 'X', 'I' and 'Out'");
+  if (isRead && cut.contains(names.gradient(operandIn(program, forward.outputs, "Out")))) return true;
   const TextId array = isRead ? operandIn(program, forward.inputs, "X") : operandIn(program, forward.outputs, "Out");
   if (!arrays.contains(array) || cut.contains(names.gradient(array))) return false;
   if (isRead) makeRead(forward, made);

@@ -152,6 +152,8 @@ class BlockReader {
   llvm::Error readRecurrent(size_t at);
   llvm::Error readSelect(size_t at);
   llvm::Error readSelectOutput(size_t at);
+  /// An error if @EMPTY@ is among the operands in one of these slots.
+  llvm::Error checkNamed(size_t at, std::initializer_list<llvm::StringRef> slots) const;
   llvm::Error readLoopGradient(size_t at);
   llvm::Error readConditionalGradient(size_t at);
   llvm::Expected<Value> addFlow(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrText> attrs,

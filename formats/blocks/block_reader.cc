@@ -45,6 +45,8 @@ class BlockFileEvents final : public JsonEvents {
   bool check(Error error) { return error ? fail(std::move(error)) : true; }
   /// The frame that an array or object under the key opens; none: it is an element.
   std::optional<In> frame(char bracket) const;
+  /// Whether the value that begins is part of the frame, which has a fixed form there.
+  bool isOfFrame() const;
   bool unexpected(JsonToken token);
   bool enter(In in);
   bool scalar(JsonToken token, StringRef spelled);
@@ -114,11 +116,22 @@ bool BlockFileEvents::enter(In in) {
   return true;
 }
 
+bool BlockFileEvents::isOfFrame() const {
+  switch (current()) {
+    case In::Nothing:
+    case In::Blocks: return true;
+    case In::File: return key == "program" || key == "blocks";
+    case In::Program: return key == "blocks";
+    case In::Block: return key == "vars" || key == "ops";
+    default: return false;
+  }
+}
+
 bool BlockFileEvents::unexpected(JsonToken token) {
   std::string expected = "an object with a program";
   if (current() == In::Blocks) expected = "an object for block " + std::to_string(file.program.blocks.size());
-  else if (key == "program") expected = "an object for 'program'";
-  else if (key == "blocks") expected = "a list for 'blocks'";
+  else if (current() == In::File && key == "program") expected = "an object for 'program'";
+  else if (current() == In::File || current() == In::Program) expected = "a list for 'blocks'";
   else if (current() == In::Block)
     expected = ((key == "ops" ? "a list for 'ops' of block " : "an object for 'vars' of block ") +
                 Twine(file.program.blocks.size() - 1))
@@ -131,9 +144,7 @@ bool BlockFileEvents::onOpen(char bracket) {
   const JsonToken token = bracket == '{' ? JsonToken::Object : JsonToken::Array;
   if (current() != In::Element) {
     if (std::optional<In> in = frame(bracket)) return enter(*in);
-    const bool isFrame = current() == In::Nothing || current() == In::Blocks || key == "program" || key == "blocks" ||
-                         (current() == In::Block && (key == "vars" || key == "ops"));
-    if (isFrame && current() != In::Variables && current() != In::Ops) return unexpected(token);
+    if (isOfFrame()) return unexpected(token);
     element.clear();
     stack.push_back(In::Element);
   }
@@ -146,12 +157,9 @@ bool BlockFileEvents::scalar(JsonToken token, StringRef spelled) {
     element.addScalar(token, spelled, begin(token));
     return true;
   }
-  const bool isFrame = current() == In::Nothing || current() == In::Blocks || key == "blocks" ||
-                       (key == "program" && spelled != "null") ||
-                       (current() == In::Block && (key == "vars" || key == "ops"));
-  if (isFrame && current() != In::Variables && current() != In::Ops) return unexpected(token);
-  if (key == "program" && current() == In::File)
+  if (current() == In::File && key == "program" && spelled == "null")
     return fail(Failure(ErrorKind::BadJson, "the file has no program: its key is null").atOffset(begin(token)));
+  if (isOfFrame()) return unexpected(token);
   element.clear();
   element.addScalar(token, spelled, begin(token));
   stack.push_back(In::Element);

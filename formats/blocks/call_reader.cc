@@ -15,9 +15,14 @@ Error readString(JsonCursor json, const Twine &what, std::string &to) {
   return Error::success();
 }
 
-Error readInteger(JsonCursor json, const Twine &what, int64_t &to) {
-  Expected<int64_t> number = json.integer(what);
+/// The number of a block or of calls.
+Error readNumber(JsonCursor json, StringRef key, int64_t &to) {
+  Expected<int64_t> number = json.integer("a number for a key of 'call'");
   if (!number) return number.takeError();
+  if (*number < 0 || *number > int64_t{INT32_MAX})
+    return Failure(ErrorKind::BadJson,
+                   "'" + key + "' of 'call' is " + Twine(*number) + ", expected 0 to " + Twine(INT32_MAX))
+        .atOffset(json.offset());
   to = *number;
   return Error::success();
 }
@@ -38,13 +43,12 @@ Error readNames(JsonCursor json, const Twine &what, std::optional<Names> &to) {
 }
 
 Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown) {
-  constexpr StringLiteral kNames = "a list of names for a key of 'call'", kText = "a string for a key of 'call'",
-                          kNumber = "a number for a key of 'call'";
+  constexpr StringLiteral kNames = "a list of names for a key of 'call'", kText = "a string for a key of 'call'";
   if (key == "api") return readString(value, kText, call.api);
-  if (key == "current_block") return readInteger(value, kNumber, call.currentBlock);
-  if (key == "prior_backward_calls") return readInteger(value, kNumber, call.priorCalls);
+  if (key == "current_block") return readNumber(value, key, call.currentBlock);
+  if (key == "prior_backward_calls") return readNumber(value, key, call.priorCalls);
   if (key == "loss") return readString(value, kText, call.loss);
-  if (key == "loss_block") return readInteger(value, kNumber, call.lossBlock.emplace());
+  if (key == "loss_block") return readNumber(value, key, call.lossBlock.emplace());
   if (key == "optimizer") return readString(value, kText, call.optimizer.emplace());
   if (key == "parameter_list") return readNames(value, kNames, call.parameterList);
   if (key == "checkpoints") return readNames(value, kNames, call.checkpoints);

@@ -85,6 +85,7 @@ class BlockCopier {
     for (const BlockOp &op : ops()) {
       forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
+        if (name == kEmptyName) return;
         if (!said.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
       });
     }

@@ -130,15 +130,23 @@ Error BlockReader::readConditional(size_t at) {
   return Error::success();
 }
 
+Error BlockReader::checkNamed(size_t at, std::initializer_list<StringRef> slots) const {
+  for (StringRef slot : slots)
+    if (is_contained(program.variables(op(at).inputs, slot), kEmptyName))
+      return failureAt(program, index, at, ErrorKind::BadEntry, "slot '" + slot + "' names no variable");
+  return Error::success();
+}
+
 // X[Mask], of two.
 Error BlockReader::readSelect(size_t at) {
   const BlockOp &op = this->op(at);
   ArrayRef<TextId> masks = program.variables(op.inputs, "Mask"), choices = program.variables(op.inputs, "X"),
                    outs = program.variables(op.outputs, "Out");
-  if (masks.size() != 1 || choices.size() != 2 || outs.size() != 1 || is_contained(choices, kEmptyName))
+  if (masks.size() != 1 || choices.size() != 2 || outs.size() != 1)
     return failureAt(program, index, at, ErrorKind::BadEntry,
                      "expected one variable in slots 'Mask' and 'Out' and two in 'X', found " + Twine(masks.size()) +
                          ", " + Twine(outs.size()) + " and " + Twine(choices.size()));
+  if (Error error = checkNamed(at, {"Mask", "X"})) return error;
   Expected<Graph> one = choice({"value"});
   if (!one) return one.takeError();
   Expected<Value> taken = addFlow("_cond", {read(masks[0]), read(choices[1]), read(choices[0])},
@@ -161,6 +169,7 @@ Error BlockReader::readSelectOutput(size_t at) {
     return failureAt(program, index, at, ErrorKind::BadEntry,
                      "expected one variable in slots 'Mask' and 'X' and two in 'Out', found " + Twine(masks.size()) +
                          ", " + Twine(given.size()) + " and " + Twine(outs.size()));
+  if (Error error = checkNamed(at, {"Mask", "X"})) return error;
   Expected<Graph> test = choice({"value"});
   if (!test) return test.takeError();
   Graph cases[2];  // where the mask is 1, and where it is 0

@@ -36,13 +36,9 @@ Error readArriving(const BlockProgram &program, GradientPorts &ports) {
   return Error::success();
 }
 
-std::string number(size_t n) { return std::to_string(n); }
-
-}  // namespace
-
-Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t at) {
+/// Of `while_grad` or `conditional_block_grad`.
+Expected<GradientPorts> flowPorts(const BlockProgram &program, uint32_t block, size_t at) {
   const BlockOp &op = program.blocks[block].ops[at];
-  if (program.text(op.type) == "recurrent_grad") return recurrentPorts(program, block, at);
   const bool isLoop = program.text(op.type) == "while_grad";
   GradientPorts ports{block, at, isLoop ? BlockOwner::Loop : BlockOwner::Branch, {}, {}};
   if (Error error = readArriving(program, ports)) return error;
@@ -60,6 +56,21 @@ Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t bloc
     const bool isState = isLoop && handed.contains(outside.value);
     ports.wanted.push_back({inside, outside, forward, isState ? Kind::State : Kind::Sum, inside});
   }
+  return ports;
+}
+
+std::string number(size_t n) { return std::to_string(n); }
+
+}  // namespace
+
+Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t at) {
+  const bool isOfSteps = program.text(program.blocks[block].ops[at].type) == "recurrent_grad";
+  Expected<GradientPorts> ports = isOfSteps ? recurrentPorts(program, block, at) : flowPorts(program, block, at);
+  if (ports)
+    for (const GradientPorts::Wanted &wanted : ports->wanted)
+      if (wanted.forward == kEmptyName)  // its value or its shape is read
+        return failureAt(program, block, at, ErrorKind::BadEntry,
+                         "the operand whose gradient is '" + program.text(wanted.outside) + "' names no variable");
   return ports;
 }
 

@@ -39,6 +39,8 @@ class GradientOpReader {
     Expected<OpFunction> function = forwardFunction();
     if (!function) return function.takeError();
     findRequest(*function);
+    if (seeded.empty())
+      return failureAt(program, reader.index, at, ErrorKind::NotDifferentiable, "it reads no gradient of an output");
     Expected<GradientResult> made = gradientOfFunction(reader.context, *function, seeded, wanted);
     if (!made) return made.takeError();
     return GradientFunction(*this, *function, *made).run();
@@ -141,8 +143,12 @@ class GradientOpReader {
     const BlockOp &known = in.op(candidate);
     if (known.type != type) return false;
     std::vector<Value> theirs;
-    for (const FormSlots::Slot &slot : slots.inputs)
-      if (!slot.isGradient) append_range(theirs, valuesIn(known, in.records[candidate], slot.source));
+    for (const FormSlots::Slot &slot : slots.inputs) {
+      if (slot.isGradient) continue;
+      ArrayRef<Value> values = valuesIn(known, in.records[candidate], slot.source);
+      if (values.size() != program.variables(op().inputs, slot.name).size()) return false;
+      append_range(theirs, values);
+    }
     if (ArrayRef(theirs) != key) return false;
     for (const AttrText &attr : known.attrs.pairs()) {
       const std::optional<StringRef> here = op().attrs.get(attr.key);
@@ -152,10 +158,6 @@ class GradientOpReader {
   }
 
   // 2. Its function, as a graph of its own.
-
-  Expected<OpFunction> functionOf(const BlockOp &of, ArrayRef<NodeId> nodes) const {
-    return gradc::functionOf(reader.context, program, reader.index, at, of, nodes);
-  }
 
   // 3. Its gradient: which outputs have one, and which operands' gradients are requested.
 
@@ -180,6 +182,7 @@ class GradientOpReader {
       }
   }
 
+  /// `operandAt`: an invalid value where the forward operator has no operand.
   Expected<bool> writeGradients(const OpFunction &function, SplicePorts ports,
                                 function_ref<Value(const OperandPlace &)> operandAt) {
     findRequest(function);
@@ -197,7 +200,12 @@ class GradientOpReader {
       const auto known = llvm::find(wanted, place);
       Value v;
       if (known != wanted.end() && !values.empty()) v = values[static_cast<size_t>(known - wanted.begin())];
-      else v = {cantFail(reader.builder.add(*reader.context.ops.find("zeros_like"), {operandAt(place)}, {""})), 0, 0};
+      else if (const Value of = operandAt(place); of.isValid())
+        v = {cantFail(reader.builder.add(*reader.context.ops.find("zeros_like"), {of}, {""})), 0, 0};
+      else
+        return failureAt(program, reader.index, at, ErrorKind::BadEntry,
+                         "'" + program.text(name) + "' would be the gradient of operand " + Twine(place.i) +
+                             " in slot '" + place.slot + "' of '" + forwardType + "', which has no such operand");
       const DeclaredName to = reader.declared(name);
       reader.write(to, reader.stopped(to, v, at));
     }
@@ -213,8 +221,16 @@ class GradientOpReader {
   }
 
   Expected<OpFunction> forwardFunction() {
-    if (findBlockOp(forwardType)) return functionOf(linked->op(forward), nodesOf(*linked, forward));
-    return GradientOpReader(*linked, forward).asFunction();
+    const bool isRow = findBlockOp(forwardType) != nullptr;
+    Expected<OpFunction> function = isRow ? functionOf(reader.context, program, linked->index, forward,
+                                                       linked->op(forward), nodesOf(*linked, forward))
+                                          : GradientOpReader(*linked, forward).asFunction();
+    if (!function) return function.takeError();
+    for (uint32_t n = 0; n < function->graph.numNodes(); ++n)
+      if (const OperandPlace &place = function->places[n]; !place.slot.empty() && !operandOfForward(place).isValid())
+        return failureAt(program, linked->index, forward, ErrorKind::BadEntry,
+                         "operand " + Twine(place.i) + " in slot '" + place.slot + "' has no value");
+    return function;
   }
 
   /// Builds the function of a gradient operator.
@@ -322,8 +338,10 @@ class GradientOpReader {
     DenseMap<uint32_t, uint32_t> shown;  // forward nodes, by their copies
   };
 
+  /// Invalid if the forward operator has no such operand.
   Value operandOfForward(const OperandPlace &place) const {
-    return valuesIn(linked->op(forward), linked->records[forward], place.slot)[place.i];
+    ArrayRef<Value> values = valuesIn(linked->op(forward), linked->records[forward], place.slot);
+    return place.i < values.size() ? values[place.i] : Value();
   }
 
   Expected<bool> readLinked() {
@@ -332,7 +350,7 @@ class GradientOpReader {
     const bool isHere = linked == &reader;
     auto operandAt = [&](const OperandPlace &place) {
       const Value v = operandOfForward(place);
-      return isHere ? v : reader.forwardVariable(v);
+      return isHere || !v.isValid() ? v : reader.forwardVariable(v);
     };
     SplicePorts ports;
     ports.operand = [&](NodeId n) {
@@ -348,24 +366,27 @@ class GradientOpReader {
     return writeGradients(*function, std::move(ports), operandAt);
   }
 
-  // Computes the forward operator again from the operands that are there.
+  // Computes the forward operator again from the operands that are there. graphOfBlocks sees to the texts.
   Expected<bool> readAlone() {
     BlockOp of = op();
     of.type = program.texts.find(forwardType);
     of.inputs.clear();
     of.outputs.clear();
     for (const FormSlots::Slot &slot : slots.inputs)
-      if (const TextId name = program.texts.find(slot.source); name.isValid())
-        if (ArrayRef<TextId> names = program.variables(op().inputs, slot.name); !names.empty())
-          (slot.isGradient ? of.outputs : of.inputs).push_back({name, {names.begin(), names.end()}});
-    if (!of.type.isValid()) return false;
-    Expected<OpFunction> function = functionOf(of, {});
+      if (ArrayRef<TextId> names = program.variables(op().inputs, slot.name); !names.empty())
+        (slot.isGradient ? of.outputs : of.inputs)
+            .push_back({program.texts.find(slot.source), {names.begin(), names.end()}});
+    for (const FormSlots::Slot &slot : slots.outputs)
+      if (!program.variables(op().outputs, slot.name).empty() && program.variables(of.inputs, slot.source).empty())
+        return false;
+    Expected<OpFunction> function = functionOf(reader.context, program, reader.index, at, of, {});
     if (!function) {
       consumeError(function.takeError());
       return false;
     }
     auto operandAt = [&](const OperandPlace &place) {
-      return reader.read(program.variables(of.inputs, place.slot)[place.i]);
+      ArrayRef<TextId> names = program.variables(of.inputs, place.slot);
+      return place.i < names.size() && names[place.i] != kEmptyName ? reader.read(names[place.i]) : Value();
     };
     DenseMap<uint32_t, NodeId> copies;
     SplicePorts ports;

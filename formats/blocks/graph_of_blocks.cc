@@ -100,6 +100,25 @@ class Blocks {
   std::vector<State> states;
 };
 
+/// The types and slots of the forward operators of gradient operators that the program has no text of. A gradient operator
+/// whose forward operator is missing is recomputed under them.
+std::vector<StringRef> missingForwardTexts(const BlockProgram &program) {
+  std::vector<StringRef> missing;
+  auto add = [&](StringRef text) {
+    if (!program.texts.find(text).isValid()) missing.push_back(text);
+  };
+  DenseSet<uint32_t> seen;  // types
+  for (const Block &block : program.blocks)
+    for (const BlockOp &op : block.ops) {
+      if (!seen.insert(op.type.value).second) continue;
+      const GradientForm *form = formOfGradient(program.text(op.type));
+      if (!form) continue;
+      add(form->forward);
+      for (const FormSlots::Slot &slot : slotsOf(*form).inputs) add(slot.source);
+    }
+  return missing;
+}
+
 }  // namespace
 
 const BlockName *BlockGraph::find(StringRef name) const {
@@ -112,7 +131,12 @@ Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program
     if (Error error = verifyBlocks(program)) return error;
     Expected<std::optional<BlockProgram>> stacked = withStackedArrays(context, program, options.maxIterations);
     if (!stacked) return stacked.takeError();
-    return Blocks(context, *stacked ? **stacked : program, options).root();
+    std::optional<BlockProgram> changed = std::move(*stacked);
+    if (const std::vector<StringRef> missing = missingForwardTexts(program); !missing.empty()) {
+      if (!changed) changed.emplace(program);
+      for (StringRef text : missing) changed->intern(text);
+    }
+    return Blocks(context, changed ? *changed : program, options).root();
   });
 }
 

@@ -81,8 +81,8 @@ class Minimizer {
   }
 
   TextId learningRate() {
-    if (!optimizer.learningRate.empty() && program.texts.find(optimizer.learningRate).isValid())
-      return program.intern(optimizer.learningRate);
+    const TextId known = program.texts.find(optimizer.learningRate);
+    if (!optimizer.learningRate.empty() && known.isValid() && program.find(0, known)) return known;
     std::string name = optimizer.learningRate;
     for (uint32_t k = 0; name.empty(); ++k) {
       std::string next = ("learning_rate_" + Twine(k)).str();
@@ -245,6 +245,9 @@ class Minimizer {
 
 Expected<FluidResult> minimize(Context &context, BlockProgram program, const FluidRequest &request,
                                const FluidOptimizer &optimizer) {
+  if (request.block != 0)
+    return Failure(ErrorKind::UnsupportedOption, "the loss is in block " + Twine(request.block) +
+                                                     ", expected the root, which gets the operators of the optimizer");
   Expected<FluidResult> result = appendBackward(context, std::move(program), request);
   if (!result) return result;
   return catchingBadAlloc("to append the optimizer", [&]() -> Expected<FluidResult> {

@@ -293,9 +293,9 @@ class ProgramDescReader {
       return StringRef();
     }
     if (parts.name == "sub_block" && tag == AttrTag::Block) {
-      if (parts.integers[0] < 0 || parts.integers[0] > int64_t{UINT32_MAX})
-        return fail("attribute 'sub_block' is " + Twine(parts.integers[0]));
-      op.subBlock = static_cast<uint32_t>(parts.integers[0]);
+      const int64_t block = parts.integers.back();  // as for every single value
+      if (block < 0 || block > int64_t{UINT32_MAX}) return fail("attribute 'sub_block' is " + Twine(block));
+      op.subBlock = static_cast<uint32_t>(block);
       return StringRef();
     }
     texts += text;

@@ -8,12 +8,37 @@ using namespace llvm;
 
 namespace gradc {
 
+namespace {
+
 constexpr int64_t kNoRole = 4096;  // value of op_role
+
+/// Every loop and branch has a block and a variable that decides.
+Error checkFlow(const BlockProgram &program) {
+  for (uint32_t block = 0; block < program.blocks.size(); ++block)
+    for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
+      const BlockOp &op = program.blocks[block].ops[at];
+      const StringRef type = program.text(op.type);
+      const StringRef slot = type == "while" ? "Condition" : type == "conditional_block" ? "Cond" : "";
+      if (slot.empty()) continue;
+      ArrayRef<TextId> conditions = program.variables(op.inputs, slot);
+      if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
+        return failureAt(program, block, at, ErrorKind::BadEntry,
+                         "expected one variable in slot '" + slot + "' and a block");
+    }
+  return Error::success();
+}
+
+}  // namespace
 
 Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program, const FluidRequest &request) {
   ResolvedRequest resolved;
   if (request.block >= program.blocks.size())
     return Failure(ErrorKind::UnknownName, "the program has no block " + Twine(request.block));
+  if (Error error = checkFlow(program)) return error;
+  constexpr uint32_t kMostCalls = 1000;  // a name that is taken grows with each
+  if (request.priorCalls > kMostCalls)
+    return Failure(ErrorKind::TooLarge,
+                   Twine(request.priorCalls) + " earlier calls on the program, expected at most " + Twine(kMostCalls));
   if (request.targets.empty()) return Failure(ErrorKind::MissingAttr, "no target is given, expected at least one");
   if (!request.targetGradients.empty() && request.targetGradients.size() != request.targets.size())
     return Failure(ErrorKind::HeadCount, Twine(request.targets.size()) + " targets with " +

@@ -42,7 +42,7 @@ BlockProgram programOf(StringRef text) {
       for (const auto &slot : slotsOf(slots.trim()))
         for (const std::string &variable : slot.second) {
           const TextId id = program.intern(variable);
-          if (program.declaringBlock(block, id)) continue;
+          if (id == kEmptyName || program.declaringBlock(block, id)) continue;
           BlockVariable record = {id, FluidType::LodTensor, FluidType::Fp64, {2}, 0};
           record.isParameter = variable[0] == 'p';
           record.stopsGradient = variable[0] == 'c';

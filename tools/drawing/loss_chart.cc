@@ -200,7 +200,10 @@ void writeLossChart(raw_ostream &os, const TrainCurves &curves, StringRef title)
   Panel lossPanel(kTop, kLossHeight, lastStep);
   const bool isLog = range.low > 0 && range.high > kLogSpan * range.low;
   if (isLog) lossPanel.setRange(range.low * 0.9, range.high * 1.1, true);
-  else lossPanel.setRange(std::min(0.0, range.low), std::max(range.high * 1.05, range.low + 1e-6), false);
+  else {
+    const double top = range.high + 0.05 * std::abs(range.high);
+    lossPanel.setRange(std::min(0.0, range.low), std::max(top, range.low + 1e-6), false);
+  }
   lossPanel.drawAxes(os, isLog ? "loss, logarithmic" : "loss", !hasMetric);
   loss.draw(os, lossPanel);
 

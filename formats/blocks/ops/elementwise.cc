@@ -11,10 +11,10 @@ namespace {
 /// Aligns y, of lower rank than x, with the axes of x from `axis` on, by appending axes of one element.
 Value aligned(OpTranslation &op, Value y) {
   const auto rankX = static_cast<int64_t>(op.rank("X")), rankY = static_cast<int64_t>(op.rank("Y"));
-  const int64_t axis = op.integer("axis", -1), behind = rankX - rankY - axis;
-  if (axis < 0 || rankX <= rankY || behind <= 0) return y;
+  const int64_t axis = op.integer("axis", -1);
+  if (axis < 0 || axis >= rankX - rankY) return y;
   std::vector<int64_t> shape = {-2};  // keeps all dimensions
-  shape.insert(shape.end(), static_cast<size_t>(behind), 1);
+  shape.insert(shape.end(), static_cast<size_t>(rankX - rankY - axis), 1);
   return op.emit("Reshape", {y}, {{"shape", tupleText(shape)}});
 }
 

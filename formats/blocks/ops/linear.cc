@@ -12,6 +12,16 @@ Value reshaped(OpTranslation &op, Value v, ArrayRef<int64_t> shape) {
   return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}});
 }
 
+/// The number of leading axes that become the rows of a matrix; both it and the columns have at least one.
+int64_t numRowAxes(OpTranslation &op, StringRef slot, StringRef key) {
+  const int64_t number = op.integer(key, 1), rank = static_cast<int64_t>(op.rank(slot));
+  if (number >= 1 && number < rank) return number;
+  op.fail(ErrorKind::BadAttribute, "attribute '" + key + "' is " + Twine(number) +
+                                       ", expected at least 1 and less than the rank of slot '" + slot +
+                                       "', which is " + Twine(rank));
+  return 1;
+}
+
 /// A matrix whose rows are the first `numRows` axes of an operand, its columns the others.
 Value matrix(OpTranslation &op, StringRef slot, int64_t numRows) {
   Value v = op.in(slot);
@@ -22,7 +32,7 @@ Value matrix(OpTranslation &op, StringRef slot, int64_t numRows) {
 }
 
 void mul(OpTranslation &op) {
-  const int64_t rowsX = op.integer("x_num_col_dims", 1), rowsY = op.integer("y_num_col_dims", 1);
+  const int64_t rowsX = numRowAxes(op, "X", "x_num_col_dims"), rowsY = numRowAxes(op, "Y", "y_num_col_dims");
   const Value product = op.emit("dot", {matrix(op, "X", rowsX), matrix(op, "Y", rowsY)});
   Value v = product;
   const auto columns = static_cast<int64_t>(op.rank("Y")) - rowsY;
@@ -52,6 +62,9 @@ Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> ba
 void matmul(OpTranslation &op) {
   const bool transX = op.flag("trans_x", false), transY = op.flag("trans_y", false);
   const size_t rankX = op.rank("X"), rankY = op.rank("Y");
+  if (rankX == 0 || rankY == 0)
+    return op.fail(ErrorKind::BadEntry,
+                   Twine("slot '") + (rankX == 0 ? "X" : "Y") + "' has rank 0, expected at least 1");
   const Value x = op.in("X"), y = op.in("Y");
   const std::initializer_list<AttrPair> transposes = {{"transpose_a", flagText(transX && rankX > 1)},
                                                       {"transpose_b", flagText(transY && rankY > 1)}};

@@ -32,10 +32,10 @@ TextId OpTranslation::variable(StringRef slot, size_t i) {
 }
 
 Value OpTranslation::in(StringRef slot, size_t i) {
-  const TextId name = variable(slot, i);
-  if (error) return Value();
-  if (name == kEmptyName) fail(ErrorKind::BadEntry, "slot '" + slot + "' names no variable");
-  return error ? Value() : read(slot, i, name);
+  ArrayRef<TextId> names = program.variables(op.inputs, slot);
+  if (i >= names.size()) fail(ErrorKind::BadEntry, "slot '" + slot + "' has no operand " + Twine(i));
+  else if (names[i] == kEmptyName) fail(ErrorKind::BadEntry, "slot '" + slot + "' names no variable");
+  return error ? Value() : read(slot, i, names[i]);
 }
 
 std::vector<Value> OpTranslation::ins(StringRef slot) {

@@ -1,5 +1,6 @@
 // Operators that move elements: other shapes, parts, joined tensors. Tested by tests/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
+#include "ir/dim.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -112,10 +113,16 @@ void split(OpTranslation &op) {
   if (sections.size() != number)
     return op.fail(ErrorKind::BadAttribute, "attribute 'sections' has " + Twine(sections.size()) +
                                                 " elements, expected one for each of " + Twine(number) + " outputs");
-  int64_t sum = 0;
-  for (int64_t section : sections) sum += std::max<int64_t>(section, 0);
+  Dim sum = 0;
+  for (int64_t section : sections) sum = sum + std::max<int64_t>(section, 0);
+  const auto numOpen = llvm::count_if(sections, [](int64_t section) { return section < 0; });
+  const int64_t rest = numOpen == 0 ? 0 : op.dim("X", axis) - sum.nearest();
+  if (sum.isEndless() || numOpen > 1 || rest < 0)
+    return op.fail(ErrorKind::BadAttribute, "attribute 'sections' is " + tupleText(sections) +
+                                                ", expected the parts of axis " + Twine(axis) +
+                                                ", of which one may be negative: the rest");
   for (int64_t &section : sections)
-    if (section < 0) section = op.dim("X", axis) - sum;
+    if (section < 0) section = rest;
   int64_t begin = 0;
   for (size_t i = 0; i < number; begin += sections[i++]) op.out("Out", cut(op, x, axis, begin, begin + sections[i]), i);
 }

@@ -1,0 +1,199 @@
+#include "tests/support/rule_samples.h"
+
+#include "tests/support/block_programs.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "ir/context.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+using Operands = std::vector<RuleSample::Operand>;
+using Attributes = std::vector<std::pair<std::string, std::string>>;
+
+constexpr auto kIndex = RuleSample::Index;
+constexpr auto kFlag = RuleSample::Flag;
+
+std::string integer(int64_t value) { return intAttrText(AttrTag::Int, value); }
+std::string number(double value) { return floatAttrText(AttrTag::Float, value); }
+std::string integers(std::vector<int64_t> values) { return intsAttrText(AttrTag::Ints, values); }
+std::string flag(bool value) { return boolAttrText(value); }
+std::string string(StringRef value) { return stringAttrText(AttrTag::String, value); }
+
+std::vector<RuleSample> makeSamples() {
+  std::vector<RuleSample> samples;
+  auto add = [&](std::string type, Operands inputs, Operands outputs, Attributes attrs = {}, bool isPositive = false) {
+    size_t before = 0;
+    for (const RuleSample &sample : samples) before += sample.type == type;
+    const std::string name = before ? type + "_" + std::to_string(before) : type;
+    samples.push_back({name, type, std::move(inputs), std::move(outputs), std::move(attrs), isPositive});
+  };
+  for (const char *type : {"abs", "cos", "exp", "relu", "sigmoid", "sin", "square", "tanh", "assign", "cosh", "sinh",
+                           "tan", "softsign", "erf", "ceil", "floor", "sign", "rnn_memory_helper"})
+    add(type, {{"X", {2, 3}}}, {{"Out", {2, 3}}});
+  for (const char *type : {"log", "rsqrt", "sqrt", "reciprocal"})
+    add(type, {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {}, true);
+  add("leaky_relu", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"alpha", number(0.1)}});
+  add("pow", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"factor", number(2.5)}}, true);
+  add("log_softmax", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"axis", integer(-1)}});
+  add("expand_v2", {{"X", {1, 3}}}, {{"Out", {2, 3}}}, {{"shape", integers({2, 3})}});
+  add("clip", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"min", number(-0.5)}, {"max", number(0.5)}});
+  for (bool isLast : {true, false})
+    add("scale", {{"X", {2, 3}}}, {{"Out", {2, 3}}},
+        {{"scale", number(1.5)}, {"bias", number(0.5)}, {"bias_after_scale", flag(isLast)}});
+  add("cast", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"in_dtype", integer(6)}, {"out_dtype", integer(6)}});
+  for (const char *type : {"elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div",
+                           "elementwise_max", "elementwise_min", "elementwise_pow"}) {
+    add(type, {{"X", {2, 3}}, {"Y", {2, 3}}}, {{"Out", {2, 3}}}, {{"axis", integer(-1)}}, true);
+    add(type, {{"X", {2, 3, 2}}, {"Y", {3}}}, {{"Out", {2, 3, 2}}}, {{"axis", integer(1)}}, true);
+  }
+  add("where", {{"Condition", {2, 3}, kFlag}, {"X", {2, 3}}, {"Y", {2, 3}}}, {{"Out", {2, 3}}});
+  add("sum", {{"X", {2, 3}}, {"X", {2, 3}}, {"X", {2, 3}}}, {{"Out", {2, 3}}});
+  add("mean", {{"X", {2, 3}}}, {{"Out", {}}});
+  add("squared_l2_norm", {{"X", {2, 3}}}, {{"Out", {1}}});
+  for (const char *type : {"reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod"}) {
+    add(type, {{"X", {2, 3}}}, {{"Out", {}}}, {{"reduce_all", flag(true)}});
+    add(type, {{"X", {2, 3, 2}}}, {{"Out", {2, 1, 2}}}, {{"dim", integers({1})}, {"keep_dim", flag(true)}});
+    add(type, {{"X", {2, 3}}}, {{"Out", {2}}}, {{"dim", integers({-1})}});
+  }
+  add("logsumexp", {{"X", {2, 3}}}, {{"Out", {2}}}, {{"axis", integers({-1})}});
+  add("mul", {{"X", {2, 3}}, {"Y", {3, 2}}}, {{"Out", {2, 2}}});
+  add("mul", {{"X", {2, 2, 3}}, {"Y", {3, 2}}}, {{"Out", {2, 2, 2}}}, {{"x_num_col_dims", integer(2)}});
+  for (bool x : {false, true})
+    for (bool y : {false, true})
+      add("matmul_v2",
+          {{"X", x ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 3}},
+           {"Y", y ? std::vector<int64_t>{4, 3} : std::vector<int64_t>{3, 4}}},
+          {{"Out", {2, 4}}}, {{"trans_x", flag(x)}, {"trans_y", flag(y)}});
+  add("matmul_v2", {{"X", {2, 2, 3}}, {"Y", {2, 3, 2}}}, {{"Out", {2, 2, 2}}});
+  const Attributes convolution = {{"strides", integers({1, 1})},
+                                  {"paddings", integers({1, 1})},
+                                  {"dilations", integers({1, 1})},
+                                  {"groups", integer(1)}};
+  add("conv2d", {{"Filter", {2, 1, 2, 2}}, {"Input", {1, 1, 3, 3}}}, {{"Output", {1, 2, 4, 4}}}, convolution);
+  add("depthwise_conv2d", {{"Filter", {2, 1, 2, 2}}, {"Input", {1, 2, 3, 3}}}, {{"Output", {1, 2, 4, 4}}},
+      {{"strides", integers({1, 1})},
+       {"paddings", integers({1, 1})},
+       {"dilations", integers({1, 1})},
+       {"groups", integer(2)}});
+  for (const char *kind : {"max", "avg"})
+    add("pool2d", {{"X", {1, 1, 4, 4}}}, {{"Out", {1, 1, 2, 2}}},
+        {{"pooling_type", string(kind)},
+         {"ksize", integers({2, 2})},
+         {"strides", integers({2, 2})},
+         {"paddings", integers({0, 0})}});
+  add("batch_norm",
+      {{"Bias", {2}}, {"Mean", {2}, kIndex}, {"Scale", {2}}, {"Variance", {2}, kIndex}, {"X", {3, 2, 1, 2}}},
+      {{"MeanOut", {2}, kIndex},
+       {"SavedMean", {2}, kIndex},
+       {"SavedVariance", {2}, kIndex},
+       {"VarianceOut", {2}, kIndex},
+       {"Y", {3, 2, 1, 2}}});
+  add("layer_norm", {{"Bias", {3}}, {"Scale", {3}}, {"X", {2, 3}}},
+      {{"Mean", {2}, kIndex}, {"Variance", {2}, kIndex}, {"Y", {2, 3}}}, {{"begin_norm_axis", integer(1)}});
+  add("dropout", {{"X", {2, 3}}}, {{"Mask", {2, 3}, kIndex}, {"Out", {2, 3}}},
+      {{"dropout_prob", number(0)}, {"dropout_implementation", string("upscale_in_train")}});
+  add("softmax", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"axis", integer(-1)}});
+  add("softmax_with_cross_entropy", {{"Label", {2, 1}, kIndex}, {"Logits", {2, 3}}},
+      {{"Loss", {2, 1}}, {"Softmax", {2, 3}, kIndex}});
+  add("lookup_table_v2", {{"Ids", {3}, kIndex}, {"W", {2, 3}}}, {{"Out", {3, 3}}});
+  const RuleSample::Operand shape = {"XShape", {0, 2, 3}, kIndex};
+  add("reshape2", {{"X", {2, 3}}}, {{"Out", {3, 2}}, shape}, {{"shape", integers({3, 2})}});
+  add("transpose2", {{"X", {2, 3}}}, {{"Out", {3, 2}}, shape}, {{"axis", integers({1, 0})}});
+  add("squeeze2", {{"X", {2, 1}}}, {{"Out", {2}}, {"XShape", {0, 2, 1}, kIndex}}, {{"axes", integers({1})}});
+  add("unsqueeze2", {{"X", {2, 3}}}, {{"Out", {2, 1, 3}}, shape}, {{"axes", integers({1})}});
+  add("flatten_contiguous_range", {{"X", {2, 3}}}, {{"Out", {6}}, shape},
+      {{"start_axis", integer(0)}, {"stop_axis", integer(1)}});
+  add("concat", {{"X", {2, 3}}, {"X", {2, 2}}}, {{"Out", {2, 5}}}, {{"axis", integer(1)}});
+  add("split", {{"X", {2, 4}}}, {{"Out", {2, 2}}, {"Out", {2, 2}}}, {{"axis", integer(1)}, {"num", integer(2)}});
+  add("split", {{"X", {2, 4}}}, {{"Out", {2, 1}}, {"Out", {2, 3}}},
+      {{"axis", integer(1)}, {"sections", integers({1, 3})}});
+  add("stack", {{"X", {2, 3}}, {"X", {2, 3}}}, {{"Y", {2, 2, 3}}}, {{"axis", integer(1)}});
+  add("unstack", {{"X", {2, 3}}}, {{"Y", {3}}, {"Y", {3}}}, {{"axis", integer(0)}, {"num", integer(2)}});
+  add("slice", {{"Input", {3, 3}}}, {{"Out", {2, 3}}},
+      {{"axes", integers({0})}, {"starts", integers({1})}, {"ends", integers({3})}});
+  add("slice", {{"Input", {3, 3}}}, {{"Out", {3}}},
+      {{"axes", integers({0})}, {"starts", integers({1})}, {"ends", integers({2})}, {"decrease_axis", integers({0})}});
+  add("strided_slice", {{"Input", {3, 3}}}, {{"Out", {2, 3}}},
+      {{"axes", integers({0})}, {"starts", integers({0})}, {"ends", integers({3})}, {"strides", integers({2})}});
+  add("gather", {{"Index", {3}, kIndex}, {"X", {2, 3}}}, {{"Out", {3, 3}}}, {{"axis", integer(0)}});
+  add("scatter", {{"Ids", {1}, kIndex}, {"Updates", {1, 3}}, {"X", {2, 3}}}, {{"Out", {2, 3}}});
+  add("top_k_v2", {{"X", {2, 3}}}, {{"Indices", {2, 2}, kIndex}, {"Out", {2, 2}}}, {{"k", integer(2)}});
+  return samples;
+}
+
+BlockVariable &declare(BlockProgram &program, const std::string &name, const std::vector<int64_t> &shape,
+                       FluidType type) {
+  program.addVariable(
+      0, {program.intern(name), FluidType::LodTensor, type, SmallVector<int64_t, 4>(shape.begin(), shape.end()), 0});
+  return *program.find(0, program.texts.find(name));
+}
+
+void addTo(SlotNames &slots, const std::string &slot, const std::string &name) {
+  if (slots.empty() || slots.back().first != slot) slots.push_back({slot, {}});
+  slots.back().second.push_back(name);
+}
+
+bool isReal(const RuleSample &sample, const RuleSample::Operand &operand) {
+  return operand.kind == RuleSample::Parameter || sample.type == "batch_norm";
+}
+
+}  // namespace
+
+const std::vector<RuleSample> &ruleSamples() {
+  static const std::vector<RuleSample> samples = makeSamples();
+  return samples;
+}
+
+BlockFile programOfSample(Context &context, const RuleSample &sample) {
+  BlockFile file;
+  BlockProgram &program = file.program;
+  addBlock(program, std::nullopt, {});
+  SlotNames inputs, outputs;
+  std::vector<std::string> terms;
+  for (const RuleSample::Operand &operand : sample.inputs) {
+    const bool isParameter = operand.kind == RuleSample::Parameter;
+    const std::string name = (isParameter ? "p" : "x") + std::to_string(program.blocks[0].variables.size());
+    const FluidType type = operand.kind == kFlag     ? FluidType::Bool
+                           : isReal(sample, operand) ? FluidType::Fp64
+                                                     : FluidType::Int64;
+    BlockVariable &variable = declare(program, name, operand.shape, type);
+    variable.isParameter = isParameter;
+    variable.stopsGradient = !isParameter;
+    if (isParameter) program.parameters.push_back({program.intern(name), true});
+    addTo(inputs, operand.slot, name);
+  }
+  struct Result {
+    std::string name;
+    std::vector<int64_t> shape;
+  };
+  std::vector<Result> results;
+  for (const RuleSample::Operand &operand : sample.outputs) {
+    const std::string name = "y" + std::to_string(program.blocks[0].variables.size());
+    declare(program, name, operand.shape, FluidType::Fp64).stopsGradient = operand.kind != RuleSample::Parameter;
+    if (operand.kind == RuleSample::Parameter) results.push_back({name, operand.shape});
+    addTo(outputs, operand.slot, name);
+  }
+  SmallVector<AttrText, 8> attrs;
+  for (const auto &[key, value] : sample.attrs) attrs.push_back({key, value});
+  addOp(program, 0, sample.type, inputs, outputs).attrs = context.attrs(attrs);
+  for (const auto &[name, shape] : results) {
+    declare(program, "h" + name, shape, FluidType::Fp64).stopsGradient = true;
+    declare(program, "m" + name, shape, FluidType::Fp64);
+    declare(program, "s" + name, {}, FluidType::Fp64);
+    addOp(program, 0, "elementwise_mul", {{"X", {name}}, {"Y", {"h" + name}}}, {{"Out", {"m" + name}}});
+    addOp(program, 0, "reduce_sum", {{"X", {"m" + name}}}, {{"Out", {"s" + name}}}).attrs =
+        context.attrs({{"reduce_all", boolAttrText(true)}});
+    terms.push_back("s" + name);
+  }
+  declare(program, "loss", {}, FluidType::Fp64);
+  addOp(program, 0, "sum", {{"X", terms}}, {{"Out", {"loss"}}});
+  file.call.emplace();
+  file.call->api = "append_backward";
+  file.call->loss = "loss";
+  return file;
+}
+
+}  // namespace gradc::testing
