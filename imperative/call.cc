@@ -168,7 +168,7 @@ class Caller {
     for (size_t o = 0; o < s.outputs.size(); ++o)
       s.operands[numInputs() + o].data = memory[o] ? memory[o]->data : nullptr;
     s.call.workspace = s.workspaceBytes ? engine.workspace->data : nullptr;
-    if (s.handle->flow) s.call.bodies = s.bodies.at(static_cast<char *>(s.call.workspace));
+    if (s.handle->flow) s.call.bodies = s.bodies.at(static_cast<char *>(s.call.workspace), engine.failure.address());
     s.call.random = {engine.options.seed, draw, 0};
     s.call.state = objectOf(request.state);
     s.call.failure = engine.failure.address();

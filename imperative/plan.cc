@@ -290,7 +290,7 @@ class Compiler {
     for (auto [t, node] : enumerate(gradient.taps))
       if (node.isValid()) tapOf[source->split.newId[node.value]] = static_cast<uint32_t>(t);
     bool hasFunctions = false;
-    plan->list.failure = plan->failure.address();
+    plan->list.setFailure(plan->failure.address());
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t t = tapOf[instruction.node];
       const bool isFunction = instruction.kind->op == &kFunctionGradient;

@@ -68,7 +68,8 @@ Expected<PreparedBodies> PreparedBodies::create(Context &context, const SingleCa
   return made;
 }
 
-ArrayRef<BodyRunner *> PreparedBodies::at(char *workspace) {
+ArrayRef<BodyRunner *> PreparedBodies::at(char *workspace, Error *failure) {
+  for (const std::unique_ptr<MovableRunner> &runner : runners) runner->setFailure(failure);
   if (char *const now = workspace + ownBytes; now != arena) {
     for (const std::unique_ptr<MovableRunner> &runner : runners) runner->moveArena(now);
     arena = now;

@@ -31,8 +31,8 @@ class PreparedBodies {
                                                llvm::ArrayRef<Request> requests, const ExecOptions &options);
   bool isEmpty() const { return list.empty(); }
   size_t workspaceBytes() const { return bytes; }
-  /// The bodies for a call with this workspace.
-  llvm::ArrayRef<BodyRunner *> at(char *workspace);
+  /// The bodies for a call with this workspace, whose kernels leave errors in `failure`.
+  llvm::ArrayRef<BodyRunner *> at(char *workspace, llvm::Error *failure);
 
  private:
   std::vector<std::unique_ptr<MovableRunner>> runners;

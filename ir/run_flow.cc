@@ -45,6 +45,9 @@ char *rowOf(const TensorRef &stack, int64_t row) {
   return stack.as<char>() + static_cast<int64_t>(stack.bytes()) / stack.shape[0] * row;
 }
 
+/// Whether the kernel of a node in a body left an error. Nothing runs after it, and what was computed is discarded.
+bool hasFailed(const KernelCall &call) { return call.failure && *call.failure; }
+
 // By row, so that the gradient, which runs in the opposite direction, has the key of the forward step.
 RandomKey keyOfRow(const KernelCall &call, int64_t row) {
   return {call.random.seed, call.random.bits(static_cast<uint64_t>(row)), 0};
@@ -69,13 +72,15 @@ void runBody(const KernelCall &call, size_t b) {
   call.bodies[b]->run(keyOfRow(call, 0));
 }
 
+// False if a kernel failed.
 bool decides(const KernelCall &call, int64_t step) {
   call.bodies[0]->run(keyOfRow(call, ~step));
-  return isTrue(call.bodies[0]->head(0));
+  return !hasFailed(call) && isTrue(call.bodies[0]->head(0));
 }
 
 void runBranch(const KernelCall &call) {
   const bool isFirst = decides(call, 0);
+  if (hasFailed(call)) return;
   const std::optional<uint32_t> output = call.kind->flow->decisionOutput;
   if (output && call.wants(*output)) *call.out[*output].as<int64_t>() = isFirst;
   runBody(call, isFirst ? 1 : 2);
@@ -111,7 +116,9 @@ class LoopRun {
     for (; steps < most; ++steps) {
       if (!isKnown && !goesOn()) break;
       step(flow.isReverse ? most - 1 - steps : steps);
+      if (hasFailed(call)) return;
     }
+    if (hasFailed(call)) return;
     for (const Carried &state : states())
       if (state.output && state.now != state.output && state.bytes) std::memcpy(state.output, state.now, state.bytes);
     clearRest();

@@ -101,6 +101,10 @@ class Inferrer {
       if (!graph.isVariable(NodeId(n)) || result.isKnownShape(e)) continue;
       if (!notes.shapeKnown.empty() && !notes.shapeKnown[e.value]) continue;
       DimsBuffer dims(notes.shapes[e.value].begin(), notes.shapes[e.value].end());
+      if (notes.shapeKnown.empty() && zeroIsUnknown()) {  // written by NNVM
+        if (dims.empty()) continue;
+        std::replace(dims.begin(), dims.end(), int64_t{0}, kUnknownDim);
+      }
       if (result.shape[e] != kUnknownShape && !mergeDims(dims, result.shapeOf(e).dims())) continue;
       if (Error error = seedShape(NodeId(n), dims)) return error;
       hasChanged = true;

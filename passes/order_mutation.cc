@@ -341,9 +341,11 @@ Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayR
   Expected<OrderedGraph> ordered = orderMutations(context, frozen->graph, policy);
   if (!ordered)  // the user knows the ids of the builder's base
     return amend(ordered.takeError(), [&](GradcError &info) {
-      auto at = llvm::find(frozen->newId, info.place.node);
-      info.place.node =
-          at == frozen->newId.end() ? NodeId() : NodeId(static_cast<uint32_t>(at - frozen->newId.begin()));
+      NodeId &node = info.place.path.empty() ? info.place.node : info.place.path.front().owner;
+      if (!node.isValid()) return;
+      auto at = llvm::find(frozen->newId, node);
+      if (at == frozen->newId.end()) info.place = Place();
+      else node = NodeId(static_cast<uint32_t>(at - frozen->newId.begin()));
     });
   for (NodeId &id : frozen->newId)
     if (id.isValid()) id = ordered->newId[id.value];

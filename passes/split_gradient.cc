@@ -74,7 +74,8 @@ class Splitter {
   // Whether n is a fused backward operator that loses its forward node, but still waits for other nodes.
   bool needsStandIn(NodeId n) const {
     ArrayRef<NodeId> deps = graph.controlDeps(n);
-    return deps.size() > 1 && graph.kind(n).op->flags.isBackward && isForward(deps[0]) && !isForward(deps.back());
+    if (deps.empty() || !graph.kind(n).op->flags.isBackward || !isForward(deps[0])) return false;
+    return any_of(deps.drop_front(), [&](NodeId dep) { return !isForward(dep); });
   }
 
   void findLatestVersions() {

@@ -35,8 +35,10 @@ uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
 
 class ListRunner final : public MovableRunner {
  public:
-  ListRunner(InstructionList prepared, ArenaPlaces places, std::string place)
-      : list(std::move(prepared)), places(std::move(places)), place(std::move(place)), inputs(bodyInputs(list.graph)) {
+  /// `place`: text of `step`, which is in the enclosing graph.
+  ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place)
+      : list(std::move(prepared)), places(std::move(places)), step(step), place(std::move(place)),
+        inputs(bodyInputs(list.graph)) {
     list.resolve();
     sites.resize(list.graph.numEntries());
     for (uint32_t i = 0; i < list.operandEntry.size(); ++i) sites[list.operandEntry[i].value].push_back(i);
@@ -57,6 +59,8 @@ class ListRunner final : public MovableRunner {
     list.resolve();
   }
 
+  void setFailure(Error *slot) override { list.setFailure(slot); }
+
   size_t heapBytes() const override {
     size_t bytes = sizeof(*this) + places.heapBytes() + list.ownedBytes +
                    list.instructions.capacity() * sizeof(Instruction) +
@@ -74,6 +78,7 @@ class ListRunner final : public MovableRunner {
       for (const Instruction &instruction : list.instructions) {
         node = instruction.node;
         instruction.run(list.call(instruction));
+        if (list.failure && *list.failure) return locate(*list.failure, instruction);
         copyHeads(instruction.firstStep, instruction.lastStep);
       }
     } catch (KernelError &error) {
@@ -86,6 +91,18 @@ class ListRunner final : public MovableRunner {
   }
 
  private:
+  /// Adds to an error that a kernel left where it happened. The innermost body names the node.
+  void locate(Error &failure, const Instruction &at) const {
+    failure = amend(std::move(failure), [&](GradcError &error) {
+      if (!at.kind->flow) {
+        error.place = {.node = at.node};
+        error.message = list.graph.describe(at.node) + ": " + error.message;
+      }
+      error.message = place + " > " + error.message;
+      error.place.path.insert(error.place.path.begin(), step);
+    });
+  }
+
   void bind(EntryId e, void *data) {
     if (list.address[e] == data) return;
     list.address[e] = static_cast<char *>(data);
@@ -102,6 +119,7 @@ class ListRunner final : public MovableRunner {
 
   InstructionList list;
   ArenaPlaces places;
+  const BodyStep step;
   const std::string place;
   const std::vector<NodeId> inputs;
   std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it
@@ -133,7 +151,8 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   PreparedBody made;
   made.ownedBytes = list->ownedBytes;
   ArenaPlaces places(*list, *plan.plan, site.arena);
-  made.runner = std::make_unique<ListRunner>(std::move(*list), std::move(places), bodyStep(graph, n, b));
+  made.runner =
+      std::make_unique<ListRunner>(std::move(*list), std::move(places), BodyStep{n, b}, bodyStep(graph, n, b));
   return made;
 }
 

@@ -212,7 +212,7 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
     if (!list) return list.takeError();
     auto state = std::make_unique<State>();
     state->list = std::move(*list);
-    state->list.failure = state->failure.address();
+    state->list.setFailure(state->failure.address());
     state->hasForms = !options.forms.empty();
     state->threads = options.threads;
     state->monitor = options.monitor;

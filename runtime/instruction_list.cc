@@ -45,6 +45,11 @@ void InstructionList::resolve() {
   for (size_t i = 0; i < operands.size(); ++i) operands[i].data = address[operandEntry[i]];
 }
 
+void InstructionList::setFailure(Error *slot) {
+  failure = slot;
+  for (const std::unique_ptr<MovableRunner> &runner : runners) runner->setFailure(slot);
+}
+
 InstructionExtras &InstructionList::needExtras(Instruction &instruction) {
   if (instruction.extras == Instruction::kNone) {
     instruction.extras = static_cast<uint32_t>(extras.size());

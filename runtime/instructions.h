@@ -57,6 +57,8 @@ class MovableRunner : public BodyRunner {
   virtual void moveArena(char *arena) = 0;
   /// Instructions, operands and buffers, those of nested bodies included.
   virtual size_t heapBytes() const = 0;
+  /// Where kernels of the body leave errors (KernelCall::failure): the slot of the enclosing list.
+  virtual void setFailure(llvm::Error *slot) = 0;
 };
 
 struct InstructionList {
@@ -87,7 +89,7 @@ struct InstructionList {
   size_t ownedBytes = 0;
   std::vector<KindRef> kinds;      // keeps those of the instructions alive after `trim`
   RandomKey random;                // of instructions without extras
-  llvm::Error *failure = nullptr;  // KernelCall::failure
+  llvm::Error *failure = nullptr;  // KernelCall::failure; `setFailure` sets it
 
   TensorRef tensor(EntryId e) const;
   void resolve();
@@ -123,6 +125,8 @@ struct InstructionList {
   }
   /// Makes them if it has none.
   InstructionExtras &needExtras(Instruction &instruction);
+  /// For all instructions, those of bodies included.
+  void setFailure(llvm::Error *slot);
   /// For all instructions.
   void setRandom(uint64_t seed, uint64_t step);
   /// Drops the graph and its inference, which a run does not read. From here on shapes are those of `shapes`, which must

@@ -360,6 +360,29 @@ TEST(Infer, CLI_04_AnnotationServesAsHints) {
   EXPECT_EQ(again.dtype.all(), first.dtype.all());
 }
 
+// Without `shape_known` the list is one of NNVM: before 2.0 it spells what is unknown as 0 and as an empty list.
+TEST(Infer, CLI_04_INF_03_AnnotationsOfNnvm) {
+  TestGraph g("a = var; b = var; c = var; heads a, b, c");
+  GraphAttrs attrs = graphAttrsOf(g.graph);
+  attrs["shape"] = GraphAttr::ofShapes({{}, {0, 3}, {2, 3}});
+  const Graph annotated = withGraphAttrs(g.graph, std::move(attrs));
+  auto shapes = [&](const Graph &graph, UnknownDim convention) {
+    InferOptions options;
+    options.allowUnknown = true;
+    options.unknownDim = convention;
+    const Inference found = cantFail(infer(g.context, graph, {}, options));
+    std::string text;
+    for (uint32_t e = 0; e < 3; ++e) text += toString(found.shapeOf(EntryId(e)));
+    return text;
+  };
+  EXPECT_EQ(shapes(annotated, UnknownDim::Auto), "?(?,3)(2,3)");
+  EXPECT_EQ(shapes(annotated, UnknownDim::MinusOne), "()(0,3)(2,3)");
+  // gradc's own: an empty dimension is 0.
+  GraphAttrs own = graphAttrsOf(annotated);
+  own["shape_known"] = GraphAttr::ofInts({0, 1, 1});
+  EXPECT_EQ(shapes(withGraphAttrs(g.graph, std::move(own)), UnknownDim::Auto), "?(0,3)(2,3)");
+}
+
 TEST(Infer, CLI_04_AnnotationServesWhereHintsLeaveAVariableOpen) {
   TestGraph g("x = var; w = var {__dtype__=float64}; a = exp(x); b = exp(w); heads a, b");
   InferRequest whole{{{g.at("x").node, {2, 3}}, {g.at("w").node, {4}}}, {{g.at("x").node, DType::Float16}}};

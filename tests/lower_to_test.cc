@@ -345,5 +345,24 @@ TEST(LowerTo, A_17_WhatAGraphNeedsOfAHost) {
   EXPECT_TRUE(needsOf(g.context, g, kPrimitivesTarget, nullptr).empty());
 }
 
+// Errors that end the search belong to the operator of the graph's own node, whatever number the node of the body has.
+TEST(LowerTo, A_17_WhatABodyCannotBeLoweredForIsItsOwnersNeed) {
+  TestContext context;
+  for (const OpDef *op : {&kSnake, &kTwice}) cantFail(context.ops.add(*op));
+  const Graph inner = cantFail(parseGraph(context, "a = exp(i); b = exp(a); c = exp(b); d = exp(c); y = snake(d)"));
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  const NodeId loop = builder.addKind(cantFail(context.opaqueKind("_loop", Attrs(), 1, inner)), x, NodeId());
+  builder.setName(loop, "loop", "");
+  const Graph graph = cantFail(std::move(builder).freeze(Value{loop}, {})).graph;
+  const auto found = needsOf(context, graph, kTarget, nullptr);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found.begin()->first, graph.op(graph.heads()[0].node));
+  ASSERT_EQ(found.begin()->second.refusals.size(), 1u);
+  EXPECT_EQ(*found.begin()->second.refusals.begin(),
+            "node 'loop' > body > operator 'snake' of node 'y': the decomposition does not end: 'snake' remains after "
+            "64 levels");
+}
+
 }  // namespace
 }  // namespace gradc

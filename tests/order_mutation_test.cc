@@ -124,6 +124,30 @@ TEST(OrderMutation, IR_09_BodiesAreOrdered) {
   EXPECT_NE(refused.find("[stale_version] node 'call' > body > "), std::string::npos) << refused;
 }
 
+// Ids in errors are those of the builder's base, where nodes that no head needs are counted too.
+TEST(OrderMutation, IR_09_ErrorsOfAFrozenGraphNameNodesOfTheBase) {
+  Context &context = testContext();
+  // Its inputs would have to trade places.
+  const Graph inner = cantFail(parseGraph(context, "w = test_accumulate(x, s@1); a = elemwise_add(w, k); "
+                                                   "r = elemwise_mul(t, s); y = elemwise_add(a, r)"));
+  GraphBuilder builder(context);
+  const KindRef exp = cantFail(context.kind(*context.ops.find("exp"), Attrs()));
+  const Value unread = builder.addVariable("unread", Attrs());
+  builder.addKind(exp, unread, NodeId());
+  SmallVector<Value, 4> operands;
+  for (NodeId n : bodyInputs(inner)) operands.push_back(builder.addVariable(inner.name(n), Attrs()));
+  const Attrs attrs = context.attrs({{"num_args", "4"}, {"num_outputs", "1"}});
+  const NodeId call = cantFail(builder.add(*context.ops.find("_call"), operands, {"call", attrs, NodeId(), inner}));
+  Expected<Frozen> frozen = freezeInOrder(std::move(builder), Graph(), Value{call}, OverwrittenPolicy::Save);
+  ASSERT_FALSE(bool(frozen));
+  handleAllErrors(frozen.takeError(), [&](const GradcError &info) {
+    EXPECT_EQ(info.kind, ErrorKind::StaleVersion);
+    ASSERT_EQ(info.place.path.size(), 1u);
+    EXPECT_EQ(info.place.path[0].owner, call);
+    EXPECT_EQ(info.place.node, nodeNamed(inner, "r"));
+  });
+}
+
 TEST(OrderMutation, IR_09_UsersDependenciesStayFirst) {
   TestGraph g("c = exp(k); r = exp(s); m = test_accumulate(x, s@1) ^c; y = elemwise_add(r, m)");
   EXPECT_NE(dump(ordered(g).graph).find("m = test_accumulate(x, s@1) ^c ^r\n"), std::string::npos);

@@ -320,6 +320,16 @@ TEST(SplitGradient, IR_19_NoOtherNodeTakesThePlaceOfTheForwardNode) {
   EXPECT_EQ(listed(g, split.shapesOnly), "y_output");
 }
 
+// Nor where a forward node comes last.
+TEST(SplitGradient, IR_19_NoOtherNodeBetweenForwardOnesDoes) {
+  TestGraph g("y = relu(x); z = exp(x); d = elemwise_mul(z, x); b = _backward_relu(d, z) ^y ^d ^z; heads y, z, b");
+  const SplitGradient split = cantFail(splitGradient(g.context, g, 3, 2));
+  ArrayRef<NodeId> deps = split.backward.controlDeps(nodeNamed(split.backward, "b"));
+  ASSERT_GE(deps.size(), 2u);
+  EXPECT_EQ(split.source[deps[0].value], g.at("y"));
+  EXPECT_EQ(split.backward.name(deps[1]), "d");
+}
+
 TEST(SplitGradient, A_10_LinearInNodes) {
   // A chain of 100,000 nodes takes no stack.
   Context &context = testContext();

@@ -58,6 +58,9 @@ class Lowering {
     return Error::success();
   }
 
+  /// The operator of the node visited last, where `visitAll` stopped.
+  const OpDef *currentOp() const { return graph.op(current); }
+
   Expected<Rewritten> finish() && { return std::move(rewriter).finish(); }
 
   /// From now on, operators that cannot be lowered are noted in `list`, and their nodes stay.
@@ -390,7 +393,7 @@ std::map<const OpDef *, OperatorNeeds> needsOf(Context &context, const Graph &gr
   lowering.noteNeeds(needs);
   if (Error error = lowering.visitAll())
     handleAllErrors(std::move(error),
-                    [&](const GradcError &info) { needs[graph.op(info.place.node)].refusals.insert(info.message); });
+                    [&](const GradcError &info) { needs[lowering.currentOp()].refusals.insert(info.message); });
   return needs;
 }
 
