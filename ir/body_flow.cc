@@ -184,6 +184,11 @@ Expected<BodyFlow> FlowBuilder::finish() && {
     expect(found == expected, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' has " +
                                   Twine(found) + " heads, expected " + Twine(expected));
   }
+  // Also of a loop that decides before each step: runFlow has no other limit.
+  expect(made.form != BodyFlow::Form::Loop || made.maxSteps != kUnknownDim ||
+             llvm::is_contained(made.operands, BodyFlow::Operand::Rows),
+         "the loop of operator '" + kind.op->name +
+             "' has no sliced operand, and maxSteps is not set: the number of its steps is unknown");
   made.isRead.assign(made.operands.size(), false);
   made.isMutated.assign(made.operands.size(), false);
   for (size_t b = 0; b < made.bodies.size() && !failed; ++b) lookAtOperands(b);

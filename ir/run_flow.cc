@@ -1,5 +1,6 @@
 // The kernel of loops, branches and calls. Tested by tests/control_flow_test.cc
 #include "ir/body_flow.h"
+#include "ir/decision.h"
 #include "ir/kernel.h"
 #include "ir/effects.h"
 
@@ -16,29 +17,10 @@ namespace {
 constexpr size_t kAlignment = 64;  // of every buffer; a decision takes one such block
 size_t rounded(size_t bytes) { return alignTo(bytes, kAlignment); }
 
-template <class F> auto withElement(const TensorRef &tensor, F f) {
-  switch (tensor.dtype) {
-    case DType::Float32: return f(*tensor.as<float>());
-    case DType::Float64: return f(*tensor.as<double>());
-    case DType::Bool:
-    case DType::UInt8: return f(*tensor.as<uint8_t>());
-    case DType::Int8: return f(*tensor.as<int8_t>());
-    case DType::Int16: return f(*tensor.as<int16_t>());
-    case DType::UInt16: return f(*tensor.as<uint16_t>());
-    case DType::Int32: return f(*tensor.as<int32_t>());
-    case DType::UInt32: return f(*tensor.as<uint32_t>());
-    case DType::Int64: return f(*tensor.as<int64_t>());
-    case DType::UInt64: return f(*tensor.as<uint64_t>());
-    case DType::Float16:
-    case DType::BFloat16: return f(*tensor.as<uint16_t>() & 0x7fff);  // neither 0 nor −0
-    default:
-      throw KernelError{("the condition has type " + dtypeName(tensor.dtype) + ", which has no kernels").str(),
-                        ErrorKind::DTypeWidth};
-  }
-}
-
-bool isTrue(const TensorRef &tensor) {
-  return withElement(tensor, [](auto element) { return element != 0; });
+bool decisionOf(const TensorRef &tensor) {
+  if (const std::optional<bool> decision = isTrue(tensor)) return *decision;
+  throw KernelError{("the condition has type " + dtypeName(tensor.dtype) + ", which has no kernels").str(),
+                    ErrorKind::DTypeWidth};
 }
 
 char *rowOf(const TensorRef &stack, int64_t row) {
@@ -75,7 +57,7 @@ void runBody(const KernelCall &call, size_t b) {
 // False if a kernel failed.
 bool decides(const KernelCall &call, int64_t step) {
   call.bodies[0]->run(keyOfRow(call, ~step));
-  return !hasFailed(call) && isTrue(call.bodies[0]->head(0));
+  return !hasFailed(call) && decisionOf(call.bodies[0]->head(0));
 }
 
 void runBranch(const KernelCall &call) {

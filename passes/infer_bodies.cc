@@ -132,10 +132,10 @@ Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uin
 
 namespace {
 
-/// Visits a node once more to find the rows that hold what is known of its bodies.
+/// Visits a node once more to find the rows that hold what is known of its bodies: nothing if the operator has no function.
 template <class Element, class I> Error revisit(BodyVisit<Element> &visit, I &inference, void (*run)(I &)) {
   inference.bodies = visit.hook();
-  run(inference);
+  if (run) run(inference);
   return std::move(visit.error);
 }
 

@@ -1,8 +1,8 @@
 #include "passes/known_values.h"
 
+#include "ir/decision.h"
 #include "ir/kernel.h"
-
-#include <cmath>
+#include "ir/widening.h"
 
 using namespace llvm;
 
@@ -15,20 +15,6 @@ bool isComputable(const NodeKind &kind) {
   const OpDef *op = kind.op;
   if (!op || !op->kernel || op->workspace || kind.flow || !kind.mutated.isEmpty()) return false;
   return !kind.draws && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
-}
-
-// The value of a single element; NaN for types that are not handled.
-double numberOf(const TensorRef &tensor) {
-  switch (tensor.dtype) {
-    case DType::Float32: return static_cast<double>(*tensor.as<float>());
-    case DType::Float64: return *tensor.as<double>();
-    case DType::Bool:
-    case DType::UInt8: return *tensor.as<uint8_t>();
-    case DType::Int8: return *tensor.as<int8_t>();
-    case DType::Int32: return *tensor.as<int32_t>();
-    case DType::Int64: return static_cast<double>(*tensor.as<int64_t>());
-    default: return std::nan("");
-  }
 }
 
 }  // namespace
@@ -47,10 +33,7 @@ std::optional<int64_t> KnownValues::count(Value v) const {
 std::optional<bool> KnownValues::truth(Value v) const {
   const TensorRef *known = find(v);
   if (!known || known->size() != 1) return std::nullopt;
-  const double number = numberOf(*known);
-  const bool isFloating = known->dtype == DType::Float32 || known->dtype == DType::Float64;
-  if (std::isnan(number)) return isFloating ? std::optional(true) : std::nullopt;
-  return number != 0;
+  return isTrue(*known);
 }
 
 KnownValues::Tensor &KnownValues::make(Value v, DType dtype, Dims dims) {
@@ -70,15 +53,19 @@ void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &gra
                       const Inference *inference) {
   if (!inference || !isComputable(graph.kind(n))) return;
   SmallVector<TensorRef, 4> in, out;
+  // The kernel is called directly, so it has to take its operands as they are.
+  const NodeKind &kind = graph.kind(n);
   for (Value v : builder.inputs(node)) {
     const TensorRef *known = find(v);
-    if (!known) return;
+    if (!known || kernelInputType(kind, in.size(), known->dtype) != known->dtype) return;
     in.push_back(*known);
   }
   const uint32_t first = graph.firstEntry(n).value;
   for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
     const int64_t elements = inference->elements(EntryId(first + o));
-    if (elements < 0 || elements > kMostElements || inference->dtype[EntryId(first + o)] == DType::Unknown) return;
+    const DType type = inference->dtype[EntryId(first + o)];
+    if (elements < 0 || elements > kMostElements || type == DType::Unknown) return;
+    if (kernelOutputType(kind, type) != type) return;
   }
   const DType computed = in.empty() ? inference->dtype[EntryId(first)] : in[0].dtype;
   if (!graph.op(n)->kernelTypes.contains(computed)) return;

@@ -69,6 +69,12 @@ template <class T> void addTyped(const TensorRef &from, const TensorRef &to) {
   for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = static_cast<T>(sum[i] + term[i]);
 }
 
+template <auto Widen, auto Narrow> void addHalves(const TensorRef &from, const TensorRef &to) {
+  uint16_t *sum = to.as<uint16_t>();
+  const uint16_t *term = from.as<uint16_t>();
+  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = Narrow(Widen(sum[i]) + Widen(term[i]));
+}
+
 }  // namespace
 
 double readElement(const TensorRef &tensor, int64_t index) {
@@ -99,12 +105,6 @@ void convertElements(const TensorRef &from, const TensorRef &to) {
       for (int64_t i = 0; i < size; ++i) to.as<To>()[i] = convert<From, To>(from.as<From>()[i]);
     });
   });
-}
-
-template <auto Widen, auto Narrow> void addHalves(const TensorRef &from, const TensorRef &to) {
-  uint16_t *sum = to.as<uint16_t>();
-  const uint16_t *term = from.as<uint16_t>();
-  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = Narrow(Widen(sum[i]) + Widen(term[i]));
 }
 
 void addElements(const TensorRef &from, const TensorRef &to) {

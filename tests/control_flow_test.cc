@@ -424,6 +424,66 @@ TEST(ControlFlow, RUN_02_EveryStepDrawsItsOwnNumbers) {
   EXPECT_NE(once[1], sum);
 }
 
+// Its state goes through the body as many times as the flow says.
+template <int64_t maxSteps> OpDef repeatOfAHost(StringRef name) {
+  OpDef op;
+  op.name = name;
+  op.inputs = {"x"};
+  op.flow = [](const NodeKind &kind) -> Expected<BodyFlow> {
+    FlowBuilder flow(kind, BodyFlow::Form::Loop);
+    flow.flow().maxSteps = maxSteps;
+    flow.addOperands(BodyFlow::Operand::State, 1);
+    flow.addBody("bodies", {0});
+    flow.addState(0, 0);
+    return std::move(flow).finish();
+  };
+  op.shape = inferFlowShapes;
+  op.dtype = inferFlowTypes;
+  op.kernel = runFlow;
+  return op;
+}
+
+TEST(ControlFlow, A_19_ALoopOfAHostHasALimit) {
+  static const OpDef endless = repeatOfAHost<kUnknownDim>("host_endless"), twice = repeatOfAHost<2>("host_twice");
+  TestContext context;
+  for (const OpDef *op : {&endless, &twice}) cantFail(context.ops.add(*op));
+  const Graph step = cantFail(parseGraph(context, "y = exp(x)"));
+  EXPECT_EQ(describeError(context.kind(twice, Attrs(), step)), "success");
+  EXPECT_EQ(describeError(context.kind(endless, Attrs(), step)),
+            "[bad_attribute] the loop of operator 'host_endless' has no sliced operand, and maxSteps is not set: the "
+            "number of its steps is unknown");
+}
+
+// As for operators without bodies, what it says nothing of stays unknown, or is one type; that of the bodies is not known.
+TEST(ControlFlow, A_19_REG_22_ALoopOfAHostThatSaysNothingOfShapesOrTypes) {
+  static const OpDef shapeless = [] {
+    OpDef op = repeatOfAHost<2>("host_shapeless");
+    op.shape = nullptr;
+    return op;
+  }();
+  static const OpDef typeless = [] {
+    OpDef op = repeatOfAHost<2>("host_typeless");
+    op.dtype = nullptr;
+    return op;
+  }();
+  for (const OpDef *op : {&shapeless, &typeless}) {
+    TestContext context;
+    cantFail(context.ops.add(*op));
+    const Graph step = cantFail(parseGraph(context, "y = exp(x)"));
+    GraphBuilder builder(context);
+    const Value x = builder.addVariable("x", Attrs());
+    const NodeId loop = cantFail(builder.add(*op, {x}, {"loop", Attrs(), NodeId(), step}));
+    const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+    InferOptions options;
+    options.allowUnknown = true;
+    const Inference known = cantFail(infer(context, graph, {{{nodeNamed(graph, "x"), {2, 3}}}, {}}, options));
+    const EntryId e = graph.entry(graph.heads()[0]);
+    EXPECT_EQ(toString(known.shapeOf(e)), op == &shapeless ? "?" : "(2,3)");
+    EXPECT_EQ(known.dtype[e], DType::Float32);
+    EXPECT_FALSE(known.body(graph.heads()[0].node, 0));
+  }
+}
+
 // Bodies that are used twice, twelve levels deep: what is known of one is found once.
 TEST(ControlFlow, E_33_SharedAndDeepBodies) {
   const std::vector<AttrText> attrs = {{"num_args", "2"}, {"num_outputs", "1"}};

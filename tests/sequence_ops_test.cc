@@ -136,6 +136,28 @@ TEST(SequenceOps, RreluDrawsItsSlopes) {
   EXPECT_NEAR(sum / static_cast<double>(count), 0.5, 0.01);
 }
 
+// The bounds are held in single precision, and may be in either order, as in MXNet; also in primitives.
+TEST(SequenceOps, RreluBoundsAreThoseOfMxnet) {
+  const int64_t count = 1000;
+  for (const auto &[lower, upper] : {std::pair("0.1", "0.1"), std::pair("0.5", "0.1")}) {
+    OpHarness h;
+    const Value x = h.variable({count}, std::vector<double>(count, -1));
+    const Value y = h.apply("LeakyReLU", x, {{"act_type", "rrelu"}, {"lower_bound", lower}, {"upper_bound", upper}});
+    const std::vector<double> slopes = h.values(OpHarness::at(y, 1));
+    const bool isOne = StringRef(lower) == upper;
+    EXPECT_EQ(*llvm::min_element(slopes) == *llvm::max_element(slopes), isOne);
+    EXPECT_GE(*llvm::min_element(slopes), static_cast<double>(0.1f));
+    EXPECT_LE(*llvm::max_element(slopes), static_cast<double>(isOne ? 0.1f : 0.5f));
+    const Value made = h.decomposed(y);
+    ASSERT_TRUE(made.isValid());
+    const auto [least, largest] = std::minmax_element(slopes.begin(), slopes.end());
+    for (double value : h.values(made)) {
+      EXPECT_LE(-value, isOne ? *largest : 0.5);
+      EXPECT_GE(-value, isOne ? *least : static_cast<double>(0.1f));
+    }
+  }
+}
+
 TEST(SequenceOps, INF_04_BilinearResize) {
   const char *op = "_contrib_BilinearResize2D";
   EXPECT_EQ(inferShapes(op, {{"height", "3"}, {"width", "5"}}, "(2,?,4,4) -> (?,7,?,?)"), "(2,7,4,4) -> (2,7,3,5)");

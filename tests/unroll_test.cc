@@ -256,6 +256,24 @@ TEST(Unroll, CF_09_BranchesWhoseChoiceIsKnown) {
     EXPECT_EQ(dump(made.graph),
               value == "0" ? "choice/y = exp(a)\nheads choice/y\n" : "choice/y = elemwise_mul(a, b)\nheads choice/y\n");
   }
+  // Whatever type decides.
+  for (StringRef type : {"float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+                         "uint16", "uint32", "uint64", "bool"})
+    for (StringRef value : {"0", "1"}) {
+      GraphBuilder builder(context);
+      const AttrText full[] = {{"shape", "(1,)"}, {"value", value}};
+      const Value p{cantFail(builder.add(*context.ops.find("_full"), {}, {"p", context.attrs(full)}))};
+      const Value a = builder.addVariable("a", Attrs()), b = builder.addVariable("b", Attrs());
+      const Graph bodies[] = {body(("c = Cast(p) {dtype=" + type + "}").str()), body("y = elemwise_mul(a, b)"),
+                              body("y = exp(a)")};
+      const NodeId n = cantFail(
+          builder.add(*context.ops.find("_cond"), {p, a, b}, {"choice", context.attrs(attrs), NodeId(), bodies}));
+      const Graph graph = cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
+      const Unrolled made = cantFail(apply(inlineCalls, graph, {{"a", {2}, {2, 3}}, {"b", {2}, {5, 7}}}));
+      EXPECT_EQ(dump(made.graph), value == "0" ? "choice/y = exp(a)\nheads choice/y\n"
+                                               : "choice/y = elemwise_mul(a, b)\nheads choice/y\n")
+          << type.str();
+    }
   // The file's own predicate is a variable.
   const Unrolled kept = cantFail(apply(inlineCalls, loopFile("cond"), {{"p", {1}, {1}}}));
   ASSERT_EQ(kept.kept.size(), 1u);

@@ -43,8 +43,9 @@ constexpr double kSeluScale = 1.0507009873554804934193349852946f, kSeluAlpha = 1
 Error checkParams(const OpDef &, void *params) {
   LeakyParams &p = *static_cast<LeakyParams *>(params);
   p.slope = roundToSingle(p.slope);
-  const float lower = static_cast<float>(p.lowerBound), upper = static_cast<float>(p.upperBound);
-  if (p.actType == LeakyType::Rrelu) p.slope = (lower + upper) / 2;
+  p.lowerBound = roundToSingle(p.lowerBound);
+  p.upperBound = roundToSingle(p.upperBound);
+  if (p.actType == LeakyType::Rrelu) p.slope = roundToSingle((p.lowerBound + p.upperBound) / 2);
   return Error::success();
 }
 
@@ -263,12 +264,22 @@ constinit const OpDef kBackwardLeakyReLU = {
     .piece = [](const PieceCall &call) { backward(call, call.base); },
 };
 
+// float64 numbers between the bounds, in the shape of x. MXNet takes bounds in either order, _uniform_like does not.
+Value drawBetweenBounds(DecomposeRule &d, Value x) {
+  const double lower = d.params<LeakyParams>().lowerBound, upper = d.params<LeakyParams>().upperBound;
+  if (lower <= upper) {
+    const AttrText range[] = {{"low", d.number(lower)}, {"high", d.number(upper)}};
+    return d.emit(kUniformLike, x, d.context().attrs(ArrayRef<AttrText>(range)));
+  }
+  const Value scaled = d.emit(kMulScalar, {d.emit(kUniformLike, {x})}, {{"scalar", d.number(upper - lower)}});
+  return d.emit(kPlusScalar, {scaled}, {{"scalar", d.number(lower)}});
+}
+
 // Slopes of rrelu, drawn in training.
 Value drawSlopes(DecomposeRule &d) {
   const LeakyParams &p = d.params<LeakyParams>();
-  const AttrText range[] = {{"low", d.number(p.lowerBound)}, {"high", d.number(p.upperBound)}};
   const Value x = d.x(0), ones = d.emit(kOnesLike, {x});
-  const Value drawn = d.emit(kCastLike, {d.emit(kUniformLike, x, d.context().attrs(ArrayRef<AttrText>(range))), x});
+  const Value drawn = d.emit(kCastLike, {drawBetweenBounds(d, x), x});
   const Value fixed = d.emit(kMulScalar, {ones}, {{"scalar", d.number(p.slope)}});
   return d.emit(kWhere, {d.emit(kInTraining, {ones}), drawn, fixed});
 }

@@ -3,7 +3,8 @@
 //
 // Indices have shape (M, N…): tuple j consists of the M numbers indices[·,j…], one for each of the first M axes of the
 // data. Negative indices count from the end; an index outside its axis is an error. Where tuples repeat, the slice put
-// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do.
+// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do. Numbers are cut toward 0, also
+// those below 0: MXNet's gather_nd picks slice -1 for -0.5, but its gradient adds to slice 0.
 // Tested by tests/indexing_ops_test.cc
 #include "ir/dim.h"
 #include "ops/elementwise/elementwise.h"
@@ -150,7 +151,8 @@ extern const OpDef kBackwardGatherNd;
 constinit const OpDef kGatherNd = {
     .name = "gather_nd",
     .aliases = {"_npi_gather_nd", "_npx_gather_nd"},
-    .summary = "y[j…,k…] = data[⌊indices[0,j…]⌋, ⌊indices[1,j…]⌋, …, k…]; negative indices count from the end",
+    .summary =
+        "y[j…,k…] = data[trunc(indices[0,j…]), trunc(indices[1,j…]), …, k…]; negative indices count from the end",
     .inputs = {"data", "indices"},
     .shape = [](ShapeInference &s) { relateTuples(s, {0}, {1}, {0, true}); },
     .dtype = firstType,

@@ -154,7 +154,7 @@ extern const OpDef kBackwardPick;
 constinit const OpDef kPick = {
     .name = "pick",
     .aliases = {"choose_element_0index", "_npx_pick"},
-    .summary = "y[o…,k…] = data[o…, ⌊index[o…,k…]⌋, k…], one element of each row along an axis",
+    .summary = "y[o…,k…] = data[o…, trunc(index[o…,k…]), k…], one element of each row along an axis",
     .inputs = {"data", "index"},
     .attrs = kPickAttrs,
     .params = paramsOf<PickParams>(),
@@ -201,7 +201,7 @@ constinit const OpDef kBackwardPick = {
 // MXNet has no gradient for it.
 constinit const OpDef kBatchTake = {
     .name = "batch_take",
-    .summary = "y[i] = a[i, ⌊indices[i]⌋], indices outside the row taken as its nearest end",
+    .summary = "y[i] = a[i, trunc(indices[i])], indices outside the row taken as its nearest end",
     .inputs = {"a", "indices"},
     .shape =
         [](ShapeInference &s) {
@@ -279,7 +279,7 @@ constexpr Domain kOneHotDomains[] = {Domain::Index};
 constinit const OpDef kOneHot = {
     .name = "one_hot",
     .aliases = {"_npx_one_hot"},
-    .summary = "y[i…,k] = on_value where ⌊indices[i…]⌋ = k, else off_value, for k from 0 to depth - 1",
+    .summary = "y[i…,k] = on_value where trunc(indices[i…]) = k, else off_value, for k from 0 to depth - 1",
     .inputs = {"indices"},
     .attrs = kOneHotAttrs,
     .params = paramsOf<OneHotParams>(),

@@ -120,7 +120,7 @@ AxisIndices tableRows(const TensorRef &numbers, Dims table) { return {numbers, 0
 constinit const OpDef kTake = {
     .name = "take",
     .aliases = {"_npi_take"},
-    .summary = "slices along an axis by their indices: y[o…,i…,k…] = a[o…,⌊indices[i…]⌋,k…]",
+    .summary = "slices along an axis by their indices: y[o…,i…,k…] = a[o…,trunc(indices[i…]),k…]",
     .inputs = {"a", "indices"},
     .attrs = kTakeAttrs,
     .params = paramsOf<TakeParams>(),
@@ -219,7 +219,7 @@ extern const OpDef kBackwardEmbedding;
 constinit const OpDef kEmbedding = {
     .name = "Embedding",
     .aliases = {"_npx_embedding", "_sparse_Embedding"},
-    .summary = "y[i…,k] = w[⌊data[i…]⌋, k], numbers outside the table taken as its first or last row",
+    .summary = "y[i…,k] = w[trunc(data[i…]), k], numbers outside the table taken as its first or last row",
     .inputs = {"data", "weight"},
     .attrs = kEmbeddingAttrs,
     .params = paramsOf<EmbeddingParams>(),

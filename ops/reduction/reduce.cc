@@ -141,10 +141,6 @@ void sumLikeShape(ShapeInference &s) {
 
 extern const OpDef kBackwardSum, kBackwardMean;
 
-}  // namespace
-
-namespace {
-
 template <const OpDef &Backward, void (*Kernel)(const KernelCall &)>
 constexpr OpDef total(StringRef name, NameList aliases, StringRef summary) {
   OpDef op = reduction(name, summary);

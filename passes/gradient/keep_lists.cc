@@ -27,10 +27,6 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
   return single;
 }
 
-}  // namespace
-
-namespace {
-
 /// Which entries of the node and of its variables are read by generated nodes.
 class Reads {
  public:

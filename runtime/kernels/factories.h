@@ -83,9 +83,6 @@ std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
 std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site);
 
 // runtime/kernels/arithmetic.cc
-std::unique_ptr<PreparedKernel> ofFloating(const KernelSite &site);
-std::unique_ptr<PreparedKernel> withScalar(const KernelSite &site);
-std::unique_ptr<PreparedKernel> twoOutputs(const KernelSite &site);
 std::unique_ptr<PreparedKernel> plusScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> minusScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> scalarMinus(const KernelSite &site);
