@@ -1,4 +1,4 @@
-// What a loop or branch decides on: a single element of any type that can be computed in.
+// The condition of a loop or branch: a single element of any type that has kernels.
 #pragma once
 
 #include "ir/tensor.h"
@@ -7,7 +7,7 @@
 
 namespace gradc {
 
-/// Whether the element is not 0; NaN is not. Nullopt for a type that is not computed in.
+/// Whether the element is not 0; true for NaN. Nullopt for a type without kernels.
 inline std::optional<bool> isTrue(const TensorRef &decision) {
   switch (decision.dtype) {
     case DType::Float32: return *decision.as<float>() != 0;
