@@ -275,13 +275,5 @@ TEST(GradientAux, XS_06_AllTargetsNamesWhatItSkips) {
   EXPECT_EQ(all.skipped, (std::vector<std::string>{"'label' (read only where no gradient flows)", "'i' (int32)"}));
 }
 
-TEST(GradientAux, XS_06_AllTargetsLeavesOutWhatOnlyAComparisonReads) {
-  TestGraph g("m = broadcast_greater(x, limit); y = elemwise_mul(m, x)");
-  const AllTargets all = allTargets(g, nullptr);
-  ASSERT_EQ(all.targets.size(), 1u);
-  EXPECT_EQ(all.targets[0].x, g.at("x"));
-  EXPECT_EQ(all.skipped, (std::vector<std::string>{"'limit' (read only where no gradient flows)"}));
-}
-
 }  // namespace
 }  // namespace gradc

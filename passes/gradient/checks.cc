@@ -188,14 +188,14 @@ Error checkNotConstant(const Graph &graph, ArrayRef<GradientHead> heads) {
 }
 
 AllTargets allTargets(const Graph &graph, const Inference *inference) {
-  // Read by at least one edge through which a gradient can flow.
+  // Read by at least one edge that is not a stop input, nor a mutated one.
   BitVector flows(graph.numNodes());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (graph.isVariable(NodeId(n))) continue;
     const NodeKind &kind = graph.kind(NodeId(n));
     ArrayRef<Value> inputs = graph.inputs(NodeId(n));
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (Selection::flows(kind, i)) flows.set(inputs[i].node.value);
+      if (!kind.isStopped(i) && !kind.isMutated(i)) flows.set(inputs[i].node.value);
   }
   for (Value head : graph.heads()) flows.set(head.node.value);
   AllTargets all;
