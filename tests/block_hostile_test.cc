@@ -248,10 +248,11 @@ struct BlockHostile : ::testing::Test {
     Uses uses(call);
     current = name;
     uses.run(program);
-    Relatives relatives(program, [&](const BlockProgram &changed, const std::string &what) {
+    auto visit = [&](const BlockProgram &changed, const std::string &what) {
       current = name + ": " + what;
       uses.run(changed);
-    });
+    };
+    Relatives relatives(program, visit);  // refers to it
     for (uint32_t block = 0; block < program.blocks.size(); ++block) {
       for (size_t at = 0; at < program.blocks[block].ops.size(); ++at)
         if (isChosen(program.blocks[block].ops[at])) relatives.ofOperator(block, at);
