@@ -255,5 +255,24 @@ TEST(LoopGradient, MEM_03_TheGradientOfALoopPlansNoMoreThanThatOfItsSteps) {
   EXPECT_LE(static_cast<double>(plannedBytes(loop)), 1.05 * static_cast<double>(plannedBytes(unrolled)));
 }
 
+// s' = w, w' = softrelu(s): after two steps s is softrelu of the start, which the stacked output has as well. Where no gradient
+// flows through that output, none may flow through what the gradient reads of it at the next order.
+TEST(LoopGradient, NG_01_HO_03_AnOutputThatIsCutIsNotReadForTheGradient) {
+  const std::vector<AttrText> attrs = {
+      {"num_args", "2"}, {"num_data", "0"}, {"num_states", "2"}, {"num_out_data", "1"}, {"length", "2"}};
+  const Graph loop = around("_scan", {"s", "w"}, attrs,
+                            body("v = var; w = var; n = Activation(v) {act_type=softrelu}; heads n, w, n"), 2);
+  const Graph graph = onlyHead(loop, 1);
+  const NodeId n = nodeNamed(graph, "loop");
+  GradientRequest request;
+  request.wrt = {{Value{nodeNamed(graph, "s")}}};
+  request.noGrad = {Value{n, 0}};
+  GradientOptions options;
+  options.headPolicy = HeadPolicy::Ones;
+  const GradientResult second = cantFail(buildGradientOfOrder(testContext(), graph, request, options, 2));
+  const double s = 0.7, slope = 1 / (1 + std::exp(-s));
+  EXPECT_NEAR(run(second, {{"s", {1}, {s}}, {"w", {1}, {0.3}}}).back()[0], slope * (1 - slope), 1e-12);
+}
+
 }  // namespace
 }  // namespace gradc::testing

@@ -28,8 +28,8 @@ class BodyReach {
     options.reach = ReachPolicy::Ignore;
   }
 
-  /// `wanted` by operand and `live` by output of the node; states make both grow.
-  BodyRequest request(BitVector wanted, BitVector live) const {
+  /// `wanted` by operand, `live` and `cut` by output of the node; states make the first two grow.
+  BodyRequest request(BitVector wanted, BitVector live, const BitVector &cut) const {
     for (bool hasGrown = true; hasGrown;) {
       hasGrown = false;
       const BitVector carrying = carryingHeads(wanted);
@@ -52,7 +52,7 @@ class BodyReach {
     for (uint32_t operand : ports.operandOf)
       found.isGivenAgain.push_back(flow.operands[operand] != BodyFlow::Operand::State && !flow.isMutated[operand]);
     for (uint32_t o : ports.outputOf)
-      found.isReadable.push_back(flow.form != BodyFlow::Form::Loop || flow.isStacked[o]);
+      found.isReadable.push_back((flow.form != BodyFlow::Form::Loop || flow.isStacked[o]) && !cut[o]);
     return found;
   }
 
@@ -175,16 +175,19 @@ class Saving {
   Expected<KindRef> differentiate(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> inputs = graph.inputs(n);
-    BitVector wanted(static_cast<unsigned>(inputs.size())), live(graph.numOutputs(n));
+    BitVector wanted(static_cast<unsigned>(inputs.size())), live(graph.numOutputs(n)), cut(graph.numOutputs(n));
     for (unsigned i = 0; i < wanted.size(); ++i)
       if (Selection::flows(kind, i) && selection.carries(graph.entry(inputs[i]))) wanted.set(i);
     for (unsigned o = 0; o < live.size(); ++o)
       if (isLive[graph.firstEntry(n).value + o]) live.set(o);
+    for (unsigned o = 0; o < cut.size(); ++o)
+      if (selection.isCut(EntryId(graph.firstEntry(n).value + o))) cut.set(o);
     SmallVector<const Inference *, 3> inference;
     for (uint32_t b = 0; b < kind.bodies.size(); ++b)
       inference.push_back(options.inference ? options.inference->body(n, b) : nullptr);
     auto within = [&](Error error, uint32_t b) { return withinBody(std::move(error), graph, n, b); };
-    Expected<SavingNode> made = saveBodies(ctx, graph.kindHandle(n), wanted, live, inference, options, known, within);
+    Expected<SavingNode> made =
+        saveBodies(ctx, graph.kindHandle(n), wanted, live, cut, inference, options, known, within);
     if (!made) return made.takeError();
     result.flows.push_back({n, std::move(made->bodies)});
     return made->kind;
@@ -222,8 +225,9 @@ class Saving {
 }  // namespace
 
 Expected<SavingNode> saveBodies(Context &ctx, const KindRef &handle, const BitVector &wanted, const BitVector &live,
-                                ArrayRef<const Inference *> inference, const GradientOptions &options,
-                                BodyGradients &known, function_ref<Error(Error, uint32_t)> within) {
+                                const BitVector &cut, ArrayRef<const Inference *> inference,
+                                const GradientOptions &options, BodyGradients &known,
+                                function_ref<Error(Error, uint32_t)> within) {
   const NodeKind &kind = *handle;
   const BodyFlow &flow = *kind.flow;
   SavingNode made;
@@ -233,7 +237,7 @@ Expected<SavingNode> saveBodies(Context &ctx, const KindRef &handle, const BitVe
     made.bodies.emplace_back();
     if (flow.isDecision(b) || flow.bodies[b].outputOf.empty()) continue;
     const BodyReach reach(kind.bodies[b], flow.bodies[b], flow, inference[b], options);
-    const BodyRequest request = reach.request(wanted, live);
+    const BodyRequest request = reach.request(wanted, live, cut);
     size_t numAdded = 0;
     if (!request.heads.empty() && !request.inputs.empty()) {
       auto body = known.find(ctx, kind.bodies[b], inference[b], request, options);

@@ -33,11 +33,13 @@ struct SavingNode {
   std::vector<BodyGradient> bodies;
 };
 
-/// `wanted` by input and `live` by output of a node of this kind; `inference` by body, null where nothing is known. `within`
-/// adds to an error the body that it comes from.
+/// `wanted` by input, `live` and `cut` by output of a node of this kind; `inference` by body, null where nothing is known.
+/// Gradients do not read values from outputs that are `cut`: at the next order nothing would flow through them. `within` adds
+/// to an error the body that it comes from.
 llvm::Expected<SavingNode> saveBodies(Context &context, const KindRef &kind, const llvm::BitVector &wanted,
-                                      const llvm::BitVector &live, llvm::ArrayRef<const Inference *> inference,
-                                      const GradientOptions &options, BodyGradients &bodies,
+                                      const llvm::BitVector &live, const llvm::BitVector &cut,
+                                      llvm::ArrayRef<const Inference *> inference, const GradientOptions &options,
+                                      BodyGradients &bodies,
                                       llvm::function_ref<llvm::Error(llvm::Error, uint32_t)> within);
 
 /// nullopt if no node on a path from a y to an x has a flow. Errors of the bodies, with their path.

@@ -163,8 +163,8 @@ class BackwardWalk {
         info.place.node = sums.originOf(n);
       });
     };
-    Expected<SavingNode> made =
-        saveBodies(state.ctx, builder.kindHandle(n), wanted, live, nothing, state.options, *state.bodies, within);
+    Expected<SavingNode> made = saveBodies(state.ctx, builder.kindHandle(n), wanted, live, BitVector(live.size()),
+                                           nothing, state.options, *state.bodies, within);
     if (!made) return made.takeError();
     builder.setKind(n, builder.kindId(made->kind));
     return std::move(made->bodies);
