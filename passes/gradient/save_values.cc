@@ -93,6 +93,14 @@ class BodyReach {
   GradientOptions options;
 };
 
+// Not inlined: otherwise each level of nested bodies would have a BodyReach on the stack.
+LLVM_ATTRIBUTE_NOINLINE BodyRequest requestOf(const NodeKind &kind, uint32_t b, const Inference *inference,
+                                              const GradientOptions &options, const BitVector &wanted,
+                                              const BitVector &live, const BitVector &cut) {
+  const BodyReach reach(kind.bodies[b], kind.flow->bodies[b], *kind.flow, inference, options);
+  return reach.request(wanted, live, cut);
+}
+
 // From the first gradient on, a node also yields its decision or number of steps; otherwise it changes only if heads are added.
 Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added, ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
@@ -236,8 +244,7 @@ Expected<SavingNode> saveBodies(Context &ctx, const KindRef &handle, const BitVe
   for (uint32_t b = 0; b < flow.bodies.size(); ++b) {
     made.bodies.emplace_back();
     if (flow.isDecision(b) || flow.bodies[b].outputOf.empty()) continue;
-    const BodyReach reach(kind.bodies[b], flow.bodies[b], flow, inference[b], options);
-    const BodyRequest request = reach.request(wanted, live, cut);
+    const BodyRequest request = requestOf(kind, b, inference[b], options, wanted, live, cut);
     size_t numAdded = 0;
     if (!request.heads.empty() && !request.inputs.empty()) {
       auto body = known.find(ctx, kind.bodies[b], inference[b], request, options);
