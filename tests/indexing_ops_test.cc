@@ -128,6 +128,8 @@ TEST(IndexingOps, INF_04_BothWays) {
   EXPECT_EQ(inferShapes("diag", {{"k", "2"}}, "(?,) -> (5,?)"), "(3,) -> (5,5)");
   EXPECT_EQ(inferShapes("diag", {{"axis1", "2"}, {"axis2", "0"}}, "(3,?,2) -> (7,?)"), "(3,7,2) -> (7,2)");
   EXPECT_EQ(inferShapes("shape_array", {}, "(2,?) -> ?"), "(2,?) -> (2,)");
+  EXPECT_EQ(inferShapes("_ravel_multi_index", {{"shape", "(3,4)"}}, "(?,5) -> (?,)"), "(2,5) -> (5,)");
+  EXPECT_EQ(inferShapes("_unravel_index", {{"shape", "(3,4)"}}, "(?,) -> (?,5)"), "(5,) -> (2,5)");
   EXPECT_EQ(inferShapes("size_array", {}, "? -> ?"), "? -> (1,)");
 }
 

@@ -35,20 +35,16 @@ Error checkShape(const OpDef &, void *params) {
 // One column of `rank` indices for each flat index.
 void relateIndices(ShapeInference &s, ShapeRef columns, ShapeRef flat, function_ref<void(Dims)> setColumns,
                    function_ref<void(Dims)> setFlat) {
-  const int64_t rank = s.params<MultiIndexParams>().rank();
-  const int64_t count = flat.hasRank() && flat.rank() == 1         ? flat[0]
-                        : columns.hasRank() && columns.rank() == 2 ? columns[1]
-                                                                   : kUnknownDim;
-  setColumns({rank, count});
+  int64_t count = flat.hasRank() && flat.rank() == 1 ? flat[0] : kUnknownDim;
+  if (count == kUnknownDim && columns.hasRank() && columns.rank() == 2) count = columns[1];
+  setColumns({s.params<MultiIndexParams>().rank(), count});
   if (!s.hasFailed()) setFlat({count});
 }
 
 void ravelShape(ShapeInference &s) {
   relateIndices(s, s.in(0), s.out(0), [&](Dims dims) { s.setIn(0, dims); }, [&](Dims dims) { s.setOut(0, dims); });
-  relateIndices(s, s.in(0), s.out(0), [&](Dims dims) { s.setIn(0, dims); }, [&](Dims dims) { s.setOut(0, dims); });
 }
 void unravelShape(ShapeInference &s) {
-  relateIndices(s, s.out(0), s.in(0), [&](Dims dims) { s.setOut(0, dims); }, [&](Dims dims) { s.setIn(0, dims); });
   relateIndices(s, s.out(0), s.in(0), [&](Dims dims) { s.setOut(0, dims); }, [&](Dims dims) { s.setIn(0, dims); });
 }
 
