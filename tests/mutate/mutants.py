@@ -25,6 +25,10 @@ inline bool mutant(int id) { return selectedMutant == id; }
 #endif
 """
 
+# What an expression neither begins nor ends with.
+OPENS_BADLY = r"&&|\|\||->|:(?!:)|[?,=<>/%|^)\]}.]"
+ENDS_BADLY = r"(&&|\|\||->|(?<!\+)\+|(?<!-)-|[?:,=<>*/%|^!&.])$"
+
 
 @dataclass
 class Mutant:
@@ -109,6 +113,9 @@ def locate(mutant, text):
             return f"its {open_mark} and {close_mark} do not match"
     if not mutant.find.endswith(";") and any(re.match(r";|(if|for|while|return|else)\b", part) for part in (mutant.find, mutant.replace)):
         return "it is part of a statement and no expression"
+    if not mutant.find.endswith(";") and any(re.match(OPENS_BADLY, part) or re.search(ENDS_BADLY, part)
+                                             for part in (mutant.find, mutant.replace)):
+        return "it begins or ends with a binary operator and is no expression"
     if re.match(r"else\b", mutant.find):
         return "its `else` would lose the `if`"
     start = 0
