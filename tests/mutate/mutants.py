@@ -28,6 +28,7 @@ inline bool mutant(int id) { return selectedMutant == id; }
 # What an expression neither begins nor ends with.
 OPENS_BADLY = r"&&|\|\||->|:(?!:)|[?,=<>/%|^)\]}.]"
 ENDS_BADLY = r"(&&|\|\||->|(?<!\+)\+|(?<!-)-|[?:,=<>*/%|^!&.])$"
+DECLARES = r"(const|constexpr|auto|static)\b|[A-Z]\w*(<[^;=]*>)? [&*]?\w+( =|;)"
 
 
 @dataclass
@@ -116,6 +117,8 @@ def locate(mutant, text):
     if not mutant.find.endswith(";") and any(re.match(OPENS_BADLY, part) or re.search(ENDS_BADLY, part)
                                              for part in (mutant.find, mutant.replace)):
         return "it begins or ends with a binary operator and is no expression"
+    if mutant.find.endswith(";") and re.match(DECLARES, mutant.find):
+        return "it is a declaration, which would be of the inner block alone"
     if re.match(r"else\b", mutant.find):
         return "its `else` would lose the `if`"
     start = 0
