@@ -7,6 +7,8 @@
 
 #include "gtest/gtest.h"
 
+#include <ctime>
+
 using namespace llvm;
 
 namespace gradc::testing {
@@ -174,6 +176,22 @@ TEST(JsonReader, UnknownKeysAreIgnoredWithAWarning) {
       "heads": [[0, 0, 0]], "comment": "hello"})");
   EXPECT_EQ(loaded.warnings, (std::vector<std::string>{"ignored key 'color', which appears 1 time",
                                                        "ignored key 'comment', which appears 1 time"}));
+}
+
+// Read once each, however many there are: 200,000 keys would be 2·10^10 comparisons.
+TEST(JsonReader, ManyUnknownKeys) {
+  constexpr int kMany = 200'000;
+  std::string keys;
+  for (int i = 0; i < kMany; ++i) keys += ", \"k" + std::to_string(i) + "\": 1";
+  const std::string node = R"({"op": "null", "name": "x", "inputs": [])" + keys + "}";
+  const std::clock_t start = std::clock();
+  SmallContext context;
+  LoadedGraph loaded =
+      read(context, "{\"nodes\": [" + node + R"(], "arg_nodes": [0], "heads": [[0, 0, 0]])" + keys + "}");
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10) << "seconds";
+  ASSERT_EQ(loaded.warnings.size(), 11u);
+  EXPECT_EQ(loaded.warnings[0], "ignored key 'k0', which appears 2 times");
+  EXPECT_EQ(loaded.warnings[10], "ignored 199990 other unknown keys");
 }
 
 TEST(JsonReader, E_33_SaysWhatAndWhere) {

@@ -3,6 +3,8 @@
 #include "passes/append_optimizer.h"
 #include "passes/backward_link.h"
 #include "passes/infer.h"
+#include "passes/targets/lower_to.h"
+#include "passes/targets/target.h"
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
@@ -123,6 +125,23 @@ TEST(Scale, CLI_06_HO_02_SecondOrderOfAWideConcat) {
     const Value y{builder.addKind(kindOf(context, "square"), {all}, NodeId())};
     const Graph graph = cantFail(std::move(builder).freeze({y}, {})).graph;
     return secondsOf([&] { cantFail(buildGradientOfOrder(context, graph, everyVariable(graph), {}, 2)); });
+  });
+}
+
+// Each part is cut out of the head by its bounds, without reading the others.
+TEST(Scale, CLI_06_A_17_GradientOfAWideConcatInPrimitives) {
+  expectLinear(500, [](uint32_t n) {
+    TestContext context;
+    GraphBuilder builder(context);
+    const AttrText shape{"__shape__", "(2,3)"};
+    std::vector<Value> parts;
+    for (uint32_t i = 0; i < n; ++i)
+      parts.push_back(builder.addVariable("x" + std::to_string(i), context.attrs(ArrayRef<AttrText>(shape))));
+    const Value all{builder.addKind(kindOf(context, "Concat", {{"num_args", std::to_string(n)}}), parts, NodeId())};
+    const Graph graph = cantFail(std::move(builder).freeze({all}, {})).graph;
+    const Graph gradients = cantFail(buildGradient(context, graph, everyVariable(graph), {})).graph;
+    const Inference inference = cantFail(infer(context, gradients, {}, InferOptions()));
+    return secondsOf([&] { cantFail(lowerTo(context, gradients, kPrimitivesTarget, &inference)); });
   });
 }
 

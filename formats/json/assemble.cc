@@ -14,6 +14,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+constexpr size_t kListed = 10;  // names in a warning, and warnings of one kind
+
 /// A kind of the builder and its number of inputs.
 struct FoundKind {
   KindId id;
@@ -196,7 +198,6 @@ class Assembler {
   }
 
   void warnUnreachable(const Frozen &frozen) {
-    constexpr size_t kListed = 10;
     size_t numDropped = 0;
     std::string names;
     for (uint32_t n = 0; n < numFileNodes; ++n) {
@@ -308,6 +309,16 @@ std::string pathTo(const RawFile &file, uint32_t position) {
   return path;
 }
 
+static void warnUnknownKeys(const std::map<std::string, size_t> &keys, std::vector<std::string> &warnings) {
+  size_t left = kListed;
+  for (const auto &[key, count] : keys) {
+    if (left-- == 0)
+      return warnings.push_back("ignored " + std::to_string(keys.size() - kListed) + " other unknown keys");
+    warnings.push_back("ignored key '" + key + "', which appears " + std::to_string(count) +
+                       (count == 1 ? " time" : " times"));
+  }
+}
+
 Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
   LoadedGraph out;
   const int64_t version = mxnetVersion(file.graphs.back().attrs);
@@ -325,9 +336,7 @@ Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
   }
   out.graph = std::move(done.back().graph);
   out.sources = std::move(done.back().sources);
-  for (const auto &[key, count] : file.unknownKeys)
-    out.warnings.push_back("ignored key '" + key + "', which appears " + std::to_string(count) +
-                           (count == 1 ? " time" : " times"));
+  warnUnknownKeys(file.unknownKeys, out.warnings);
   return out;
 }
 

@@ -11,6 +11,8 @@
 #include "ir/error.h"
 #include "ir/json_text.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <memory>
 #include <optional>
 
@@ -80,7 +82,7 @@ class JsonHandler final : public JsonEvents {
     uint32_t seenNodeFields = 0;
     llvm::SmallVector<RawAttr, 16> pairs;    // attributes in the order of the file
     llvm::SmallVector<Field, 16> spellings;  // of each pair: Param, Attr or Attrs
-    std::vector<std::string> unknownKeys, unknownNodeKeys;
+    llvm::StringSet<> unknownKeys, unknownNodeKeys;
   };
 
   In current() const { return stack.back(); }

@@ -57,9 +57,7 @@ bool JsonHandler::selectField(Field known, StringRef key) {
   field = known;
   bool isRepeated = false;
   if (known == Field::Unknown) {
-    std::vector<std::string> &seen = isNode ? top->unknownNodeKeys : top->unknownKeys;
-    isRepeated = is_contained(seen, key);
-    seen.push_back(key.str());
+    isRepeated = !(isNode ? top->unknownNodeKeys : top->unknownKeys).insert(key).second;
     ++file.unknownKeys[key.str()];
   } else {
     uint32_t &seen = isNode ? top->seenNodeFields : top->seenFields;
@@ -79,7 +77,8 @@ bool JsonHandler::beginNode() {
   top->seenNodeFields = 0;
   top->pairs.clear();
   top->spellings.clear();
-  top->unknownNodeKeys.clear();
+  if (!top->unknownNodeKeys.empty())
+    top->unknownNodeKeys = StringSet<>();  // clear() takes as long as the table is large
   return enter(In::Node);
 }
 

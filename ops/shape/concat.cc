@@ -240,6 +240,29 @@ constinit const OpDef kRnnParamConcat = {
     .kernel = concatKernel,
 };
 
+// Bounds of the parts along the axis, from 0 up to the end of the last part before one of unknown size.
+SmallVector<int64_t, 8> knownBounds(DecomposeRule &d, size_t numParts) {
+  const int64_t dim = d.params<ConcatParams>().dim;
+  SmallVector<int64_t, 8> bounds = {0};
+  Dim end = 0;
+  for (size_t i = 0; i < numParts; ++i) {
+    const ShapeRef shape = d.shape(d.x(1 + i));
+    const std::optional<size_t> at = shape.hasRank() ? normalizeAxis(dim, shape.rank()) : std::nullopt;
+    if (!at || shape[*at] == kUnknownDim) break;
+    end = end + shape[*at];
+    bounds.push_back(end.nearest());
+  }
+  return bounds;
+}
+
+// Part `index` of v by its bounds; invalid where they are unknown or the part is empty.
+Value sliceOf(DecomposeRule &d, size_t index, ArrayRef<int64_t> bounds) {
+  if (index + 1 >= bounds.size() || bounds[index] == bounds[index + 1]) return Value();
+  const StringRef axis = d.number(d.params<ConcatParams>().dim);
+  const StringRef begin = d.number(bounds[index]), end = d.number(bounds[index + 1]);
+  return d.emit(kSliceAxis, {d.x(0)}, {{"axis", axis}, {"begin", begin}, {"end", end}});
+}
+
 constinit const OpDef kBackwardConcat = {
     .name = "_backward_Concat",
     .summary = "gradient of Concat: dy cut into the parts that were joined; reads the shapes of the parts only",
@@ -264,11 +287,15 @@ constinit const OpDef kBackwardConcat = {
     .decompose =
         [](DecomposeRule &d) {
           const ConcatParams &params = d.params<ConcatParams>();
-          SmallVector<Value, 8> values = operands(d);
+          const SmallVector<Value, 8> values = operands(d);
+          const SmallVector<int64_t, 8> bounds = knownBounds(d, numParts(d.kind()));
           for (int64_t i = 0; i < params.numArgs; ++i) {
             if (!d.wants(i)) continue;
-            Attrs attrs = d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}});
-            d.y(i, d.emit(kConcatPart, values, attrs));
+            // A node for each part that reads all of them would be quadratic.
+            Value part = sliceOf(d, static_cast<size_t>(i), bounds);
+            if (!part.isValid())
+              part = d.emit(kConcatPart, values, d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}}));
+            d.y(i, part);
           }
         },
     .kernel = concatBackwardKernel,
@@ -285,19 +312,7 @@ void cutOut(DecomposeRule &d) {
   const ConcatParams &params = d.params<ConcatParams>();
   const StringRef axis = d.number(params.dim);
   const size_t index = static_cast<size_t>(params.index);
-  Dim begin = 0;
-  bool isKnown = true;
-  for (size_t i = 0; i <= index && isKnown; ++i) {
-    const ShapeRef shape = d.shape(d.x(1 + i));
-    const std::optional<size_t> at = shape.hasRank() ? normalizeAxis(params.dim, shape.rank()) : std::nullopt;
-    isKnown = at && shape[*at] != kUnknownDim;
-    if (isKnown && i < index) begin = begin + shape[*at];
-  }
-  if (isKnown) {
-    const int64_t size = d.size(d.x(1 + index), params.dim), from = begin.nearest();
-    const AttrText bounds[] = {{"axis", axis}, {"begin", d.number(from)}, {"end", d.number(from + size)}};
-    if (size > 0) return d.y(0, d.emit(kSliceAxis, {d.x(0)}, {bounds[0], bounds[1], bounds[2]}));
-  }
+  if (Value part = sliceOf(d, index, knownBounds(d, index + 1)); part.isValid()) return d.y(0, part);
   SmallVector<Value, 8> parts;
   for (size_t i = 0; i <= index; ++i) parts.push_back(d.x(1 + i));
   const StringRef count = d.number(static_cast<int64_t>(parts.size()));
