@@ -3,7 +3,9 @@
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
 
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace llvm;
 
@@ -208,6 +210,43 @@ TEST(LargeKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
       EXPECT_FALSE(compareFast(made.gradient, made.bindings, NaiveOptions(), threads).operators.empty()) << threads;
     }
   }
+}
+
+size_t numTasks() {
+  std::error_code error;
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task", error), {}));
+}
+
+/// How many threads a run at two threads starts, on a thread that has no team yet.
+size_t numStartedBy(const LargeCase &one) {
+  size_t numStarted = 0;
+  std::thread([&] {
+    FastOptions options;
+    options.run.floatAs = DType::Float32;
+    const LargeGraph made(one, options.run);
+    const size_t before = numTasks();
+    runFast(made.gradient, made.bindings, options);
+    numStarted = numTasks() - before;
+  }).join();
+  return numStarted;
+}
+
+// oneDNN's primitives would otherwise wake the team for a handful of elements, as often as there are nodes.
+TEST(LargeKernels, RUN_02_SmallOperandsWakeNoThread) {
+  constexpr StringLiteral kConvolution = "y = Convolution(a, b, c) {kernel=(3,3), num_filter=4}; heads y";
+  constexpr StringLiteral kDeconvolution = "y = Deconvolution(a, b) {kernel=(3,3), num_filter=4}; heads y";
+  constexpr StringLiteral kPooling = "y = Pooling(a) {kernel=(2,2)}; heads y";
+  for (const LargeCase &small :
+       {LargeCase{kConvolution.data(), {{"a", {1, 4, 6, 6}}, {"b", {4, 4, 3, 3}}, {"c", {4}}}},
+        LargeCase{kDeconvolution.data(), {{"a", {1, 4, 6, 6}}, {"b", {4, 4, 3, 3}}}},
+        LargeCase{kPooling.data(), {{"a", {2, 4, 6, 6}}}}, LargeCase{"y = tanh(a); heads y", {{"a", {2, 3}}}},
+        LargeCase{"y = sigmoid(a); heads y", {{"a", {2, 3}}}}})
+    EXPECT_EQ(numStartedBy(small), 0u) << small.graph;
+  for (const LargeCase &large :
+       {LargeCase{kConvolution.data(), {{"a", {4, 4, 60, 60}}, {"b", {4, 4, 3, 3}}, {"c", {4}}}},
+        LargeCase{kDeconvolution.data(), {{"a", {4, 4, 60, 60}}, {"b", {4, 4, 3, 3}}}},
+        LargeCase{kPooling.data(), {{"a", {20, 4, 60, 60}}}}, LargeCase{"y = tanh(a); heads y", {{"a", {200, 300}}}}})
+    EXPECT_EQ(numStartedBy(large), 1u) << large.graph;
 }
 
 }  // namespace

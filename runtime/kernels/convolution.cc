@@ -240,9 +240,9 @@ bool suitsTiles(const KernelSite &site, Dims x, Dims y) {
   return forwardOfTiles(describe(*site.kind, {x, y, kLast, kLast, Layout::FilterTiles}), false).has_value();
 }
 
-std::unique_ptr<PreparedKernel> finished(function_ref<void(ConvolutionKernel &)> make) {
+std::unique_ptr<PreparedKernel> finished(const KernelSite &site, function_ref<void(ConvolutionKernel &)> make) {
   auto kernel = std::make_unique<ConvolutionKernel>();
-  if (!guarded([&] { make(*kernel); })) return nullptr;
+  if (!guarded(site, [&] { make(*kernel); })) return nullptr;
   return kernel;
 }
 
@@ -259,7 +259,7 @@ bool convolutionDataGradSuitsTiles(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
   if (!canHandle(site, site.in[0].shape, site.out[0].shape)) return gemmConvolution(site);
   const bool hasBias = site.in.size() == 3;
-  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+  std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.in[0].shape, site.out[0].shape, site.in[0].layout, site.out[0].layout,
                                        site.in[1].layout};
     const ConvolutionDescs d = describe(*site.kind, operands);
@@ -274,7 +274,7 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
   const bool hasBias = site.out.size() == 3, wantsBias = hasBias && site.wants(2);
   // The primitive needs memory for dw. A bias gradient by itself is not worth a primitive.
   if (wantsBias && !site.wants(1)) return gemmConvolutionBackward(site);
-  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+  std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     // x and dx are different entries and may have different layouts, and so may w and dw.
     const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.out[0].layout, site.in[0].layout,
                                       site.in[2].layout};
@@ -290,7 +290,7 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
 // Inputs dy, w, (x).
 std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
   if (!canHandle(site, site.out[0].shape, site.in[0].shape)) return gemmConvolutionDataGrad(site);
-  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+  std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.out[0].layout, site.in[0].layout,
                                        site.in[1].layout};
     addDataGrad(kernel, site, operands, 1);
@@ -301,7 +301,7 @@ std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
 // Inputs dy, x, (w).
 std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return gemmConvolutionWeightGrad(site);
-  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+  std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
                                        site.out[0].layout};
     kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});

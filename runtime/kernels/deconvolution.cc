@@ -120,8 +120,8 @@ struct Ports {
 /// Computes each of the three maps by a oneDNN step if there is one.
 template <class T> class DeconvolutionKernel : public PreparedKernel {
  public:
-  DeconvolutionKernel(const ConvGeometry &g, const Ports &at) : g(g), maps(g), at(at) {
-    if constexpr (std::is_same_v<T, float>) addSteps();
+  DeconvolutionKernel(const KernelSite &site, const ConvGeometry &g, const Ports &at) : g(g), maps(g), at(at) {
+    if constexpr (std::is_same_v<T, float>) addSteps(site);
   }
 
   void run(const KernelCall &call) override {
@@ -161,11 +161,11 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
     return g.kernel[0] == 1 && g.in.extent[0] == 1 && g.out.extent[0] == 1 && g.pad[0] == 0;
   }
 
-  void addSteps() {
+  void addSteps(const KernelSite &site) {
     if (!hasTwoSpatialAxes(g) || !hasModestWindows(g)) return;
     auto tryStep = [&](int8_t port, DnnlStep &step, function_ref<DnnlStep(const Descs &)> make) {
       if (port == Ports::kNone) return;
-      if (!guarded([&] { step = make(describe(g)); })) step = DnnlStep();
+      if (!guarded(site, [&] { step = make(describe(g)); })) step = DnnlStep();
     };
     tryStep(at.y, forward, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
     tryStep(at.dx, data, dataStep);
@@ -211,7 +211,7 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const ConvGeometry 
   dispatchFloating(site.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     if (!GemmConvolution<T>(first).isPossible()) return;
-    kernel = std::make_unique<DeconvolutionKernel<T>>(first, at);
+    kernel = std::make_unique<DeconvolutionKernel<T>>(site, first, at);
     if (g.channelsLast)
       kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(first, at), site.threads);
   });

@@ -1,8 +1,11 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/dnnl_descs.h"
+#include "runtime/kernels/threads.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <new>
 
 using namespace llvm;
@@ -65,6 +68,15 @@ bool guarded(function_ref<void()> make) {
   }
 }
 
+bool guarded(const KernelSite &site, function_ref<void()> make) {
+  constexpr int64_t kGrain = 8192;  // fewer elements, of all operands, are not worth a second thread
+  int64_t size = 0;
+  for (const TensorRef &operand : concat<const TensorRef>(site.in, site.out)) size += std::min(operand.size(), kGrain);
+  bool isMade = false;
+  withThreads(size <= kGrain ? 1 : scopeThreads(), [&] { isMade = guarded(make); });
+  return isMade;
+}
+
 size_t DnnlStep::take(size_t bytes) {
   const size_t offset = alignTo(used, 64);
   used = offset + bytes;
@@ -105,6 +117,7 @@ void DnnlStep::scratchAt(int arg, const memory::desc &inside, size_t offset) {
 void DnnlStep::finish(const dnnl::primitive &made, const memory::desc &scratchpad) {
   if (scratchpad.get_size() != 0) scratch(DNNL_ARG_SCRATCHPAD, scratchpad);
   primitive = made;
+  threads = scopeThreads();
   stream = dnnl::stream(dnnlEngine());
 }
 
@@ -136,6 +149,11 @@ void DnnlStep::convert(Operand &operand) {
 
 void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
   char *scratch = static_cast<char *>(workspace);
+  if (threads >= scopeThreads()) return execute(data, scratch);
+  withThreads(threads, [&] { execute(data, scratch); });
+}
+
+void DnnlStep::execute(ArrayRef<void *> data, char *scratch) {
   try {
     for (Operand &operand : operands) {
       if (operand.slot != kNoSlot) operand.outside.set_data_handle(data[operand.slot]);

@@ -32,6 +32,9 @@ dnnl::memory::desc anyDesc(Dims shape);
 
 /// Whether `make` returned without an exception of oneDNN's. Lack of memory is rethrown as std::bad_alloc.
 bool guarded(llvm::function_ref<void()> make);
+/// The same for the primitives of a node. Those of a small one are made for a single thread: oneDNN would wake the whole team
+/// for a handful of elements.
+bool guarded(const KernelSite &site, llvm::function_ref<void()> make);
 
 class DnnlStep {
  public:
@@ -41,6 +44,7 @@ class DnnlStep {
   void scratch(int arg, const dnnl::memory::desc &inside);
   /// A scratch operand that an earlier step of the same kernel left at `offset`.
   void scratchAt(int arg, const dnnl::memory::desc &inside, size_t offset);
+  /// The primitive will run on as many threads as there are now, or fewer.
   void finish(const dnnl::primitive &primitive, const dnnl::memory::desc &scratchpad);
 
   bool isReady() const { return static_cast<bool>(primitive); }
@@ -66,6 +70,7 @@ class DnnlStep {
 
     bool isConverted() const { return weights || reorder; }
   };
+  void execute(llvm::ArrayRef<void *> data, char *scratch);
   void convert(Operand &operand);
   void add(int arg, bool isOutput, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   size_t take(size_t bytes);
@@ -73,6 +78,7 @@ class DnnlStep {
   std::vector<Operand> operands;
   int numSlots = 0;
   size_t used = 0;
+  unsigned threads = 1;
   dnnl::primitive primitive;
   dnnl::stream stream;
   std::unordered_map<int, dnnl::memory> arguments;

@@ -82,7 +82,7 @@ class EltwiseKernel : public PreparedKernel {
 template <auto F> std::unique_ptr<PreparedKernel> byDnnl(const KernelSite &site, dnnl::algorithm algorithm) {
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = site.out[0].dtype == DType::Float32 &&
-                      guarded([&] { kernel = std::make_unique<EltwiseKernel>(site, algorithm); });
+                      guarded(site, [&] { kernel = std::make_unique<EltwiseKernel>(site, algorithm); });
   return isMade ? std::move(kernel) : elementKernel<F>(site);
 }
 

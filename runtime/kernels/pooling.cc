@@ -173,7 +173,7 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   if (site.in[0].dtype != DType::Float32 || plan->isClipped)
     return isPlain(site, *plan) ? poolingLoops(site, *plan) : nullptr;
   std::unique_ptr<PreparedKernel> kernel;
-  const bool isMade = guarded([&] {
+  const bool isMade = guarded(site, [&] {
     kernel = std::make_unique<ForwardKernel>(*plan, describe(p, *plan, site.in[0].layout, site.out[0].layout));
   });
   return isMade ? std::move(kernel) : nullptr;
@@ -191,7 +191,7 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   // The gradient of the maximum reads x, whose layout may differ from that of dx.
   if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;
-  const bool isMade = guarded([&] {
+  const bool isMade = guarded(site, [&] {
     kernel = std::make_unique<BackwardKernel>(*plan, describe(p, *plan, site.out[0].layout, site.in[0].layout), data);
   });
   return isMade ? std::move(kernel) : nullptr;
