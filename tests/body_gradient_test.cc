@@ -380,7 +380,8 @@ TEST(BodyGradient, CF_18_OneCounterOfNamesInABody) {
       options.naming = NamingStyle::Mxnet;
       options.unused = UnusedPolicy::Zeros;
       const Graph graph = cantFail(buildGradientOfOrder(testContext(), loop, request, options, order)).graph;
-      for (const NestedGraph &nested : ArrayRef(nestedGraphs(graph)).drop_front()) {
+      const std::vector<NestedGraph> all = nestedGraphs(graph);
+      for (const NestedGraph &nested : ArrayRef(all).drop_front()) {
         StringSet<> names;
         for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
           EXPECT_TRUE(names.insert(nested.graph.name(NodeId(n))).second)
