@@ -5,6 +5,8 @@
 #include "ir/body_flow.h"
 #include "ir/grad_rule.h"
 #include "ir/graph_builder.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
 #include "ir/verify.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
@@ -13,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <ctime>
 #include <set>
 
@@ -460,6 +463,43 @@ TEST(Unroll, NAME_09_A_19_NamesThatAreTaken) {
       cantFail(inlineCalls(context, cantFail(std::move(outer).freeze({last}, {})).graph, UnrollOptions())).graph;
   EXPECT_EQ(dump(inlined), "call/a_2 = exp(call/a)\ncall/b = sin(call/a_2)\n"
                            "call/a_1 = elemwise_add(call/a_2, call/b)\nheads call/a_1\n");
+}
+
+// A host's kernel that leaves an error, or throws: what it would compute is not known, and the graph stays as it is.
+TEST(Unroll, A_10_KernelsThatFailTellNothing) {
+  static bool fails, throws;
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "test_deciding";
+    op.inputs = {"data"};
+    op.shape = shapes::same;
+    op.kernel = [](const KernelCall &call) {
+      if (throws) throw KernelError{"the host refuses"};
+      if (fails) {
+        *call.failure = Failure(ErrorKind::Io, "the host refuses");
+        return;
+      }
+      std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+    };
+    return op;
+  }();
+  Context &context = testContext();
+  if (!context.ops.find("test_deciding")) cantFail(context.ops.add(op));
+  const Graph graph =
+      around("_cond", {"a"},
+             {{"num_args", "4"},
+              {"num_outputs", "1"},
+              {"cond_input_locs", "()"},
+              {"then_input_locs", "(0,)"},
+              {"else_input_locs", "(0,)"}},
+             {body("o = _ones() {shape=(1,)}; p = test_deciding(o)"), body("t = exp(a)"), body("e = sin(a)")}, 1);
+  for (int outcome = 0; outcome < 3; ++outcome) {
+    fails = outcome == 1, throws = outcome == 2;
+    const Unrolled made = cantFail(apply(inlineCalls, graph, {{"a", {2}, {}}}));
+    EXPECT_EQ(countFlows(made.graph), outcome ? 1u : 0u);
+    const std::vector<std::string> why = {"branch 'loop': the branch taken is known only at run time"};
+    EXPECT_EQ(made.kept, outcome ? why : std::vector<std::string>());
+  }
 }
 
 TEST(Unroll, WhatStaysSaysWhy) {
