@@ -2,6 +2,7 @@
 #include "ir/body_flow.h"
 
 #include "ir/bodies.h"
+#include "ir/dense_map.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 
@@ -119,20 +120,41 @@ static BitVector readEntries(const Graph &graph) {
   return isRead;
 }
 
+// Inputs of a body that are given one operand share its memory: what one overwrites, the other must not use. Returns the
+// first such pair, the input that is overwritten before the other.
+static std::optional<std::pair<size_t, size_t>> sharedWrite(const BodyFlow::Body &body,
+                                                            function_ref<bool(size_t)> isMutated,
+                                                            function_ref<bool(size_t)> isUsed) {
+  DenseMap<uint32_t, size_t> writer;  // by operand: the first input that overwrites it
+  for (size_t i = 0; i < body.inputs.size(); ++i)
+    if (isMutated(i)) writer.try_emplace(body.operandOf[i], i);
+  for (size_t i = 0; i < body.inputs.size() && !writer.empty(); ++i)
+    if (auto first = writer.find(body.operandOf[i]); first != writer.end() && first->second != i && isUsed(i))
+      return std::pair(first->second, i);
+  return std::nullopt;
+}
+
 void FlowBuilder::lookAtOperands(size_t b) {
   const BodyFlow::Body &body = made.bodies[b];
   const std::vector<NodeId> mutators = listMutators(kind.bodies[b]);
   const BitVector isRead = readEntries(kind.bodies[b]);
+  const auto isMutated = [&](size_t i) { return mutators[body.inputs[i].value].isValid(); };
+  const auto isUsed = [&](size_t i) { return isMutated(i) || isRead[kind.bodies[b].firstEntry(body.inputs[i]).value]; };
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     const uint32_t operand = body.operandOf[i];
-    const bool isMutated = mutators[body.inputs[i].value].isValid();
-    if (isMutated || isRead[kind.bodies[b].firstEntry(body.inputs[i]).value]) made.isRead[operand] = true;
-    if (!isMutated) continue;
+    if (isUsed(i)) made.isRead[operand] = true;
+    if (!isMutated(i)) continue;
     made.isMutated[operand] = true;
     expect(made.operands[operand] == BodyFlow::Operand::Whole,
            bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' overwrites '" +
                kind.bodies[b].name(body.inputs[i]) + "', which is sliced or carried from step to step");
   }
+  if (const auto shared = failed ? std::nullopt : sharedWrite(body, isMutated, isUsed))
+    expect(false, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' overwrites input " +
+                      Twine(shared->first) + ", '" + kind.bodies[b].name(body.inputs[shared->first]) +
+                      "', and uses input " + Twine(shared->second) + ", '" +
+                      kind.bodies[b].name(body.inputs[shared->second]) + "', and both are given input " +
+                      Twine(body.operandOf[shared->first]) + " of the node");
 }
 
 // A state is in place if the node of its head may compute the head in the state's memory, and nothing else in the loop reads it.

@@ -22,6 +22,7 @@ class Verifier {
       checkOutputs(n);
       checkArity(n);
       checkVersions(n);
+      checkSharing(n);
       checkBackward(n);
       checkOrigin(n);
     }
@@ -111,6 +112,25 @@ class Verifier {
         report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + " and reads version " +
                                                    Twine(inputs[i].version) + " of it, expected an earlier one")
                    .at(n));
+  }
+
+  // A body reads its operands while it runs, and a loop's body several times: an operand that it overwrites cannot also be
+  // read as a second one.
+  void checkSharing(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    if (!kind.flow || kind.mutated.isEmpty()) return;
+    ArrayRef<Value> inputs = graph.inputs(n);
+    DenseMap<uint32_t, size_t> writer;  // by variable: the first input at which the node overwrites it
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (kind.isMutated(i)) writer.try_emplace(inputs[i].node.value, i);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      auto first = writer.find(inputs[i].node.value);
+      if (first == writer.end() || first->second == i || kind.isIgnored(i)) continue;
+      report(Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites input " + Twine(first->second) +
+                                                 " in a body and reads input " + Twine(i) + ", and both are " +
+                                                 graph.describe(inputs[i].node) + ", expected different variables")
+                 .at(n));
+    }
   }
 
   Failure versionOfNoVariable(const Twine &reader, Value v) const {

@@ -42,7 +42,7 @@ uint64_t countWrites(const Graph &graph) {
 }  // namespace
 
 Expansion::Expansion(Pass &pass, const Graph &graph, std::string path)
-    : pass(pass), rewriter(pass.context, graph), path(std::move(path)) {
+    : pass(pass), rewriter(pass.context, graph), names(graph), path(std::move(path)) {
   const bool hasWrites = llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); });
   countsWrites = hasWrites && llvm::any_of(graph.kinds(), [](const KindRef &kind) { return kind->flow; });
 }
@@ -162,6 +162,7 @@ Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
       auto isSame = [&](NodeId x, NodeId y) { return inside.idAfter(x) == y; };
       const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(*made);
       if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) at->second = *made;
+      else pass.kept.push_back(inside.path + "all: after expansion, its inputs would be in another order");
     }
     isChanged |= keyOf(at->second) != keyOf(body);
     bodies.push_back(at->second);
@@ -350,7 +351,7 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   if (!inside) return inside.takeError();
   const Graph &body = *inside;
   const BodyFlow::Body &ports = kind.flow->bodies[b];
-  GraphRewriter copier(scope.to, body, prefix);
+  GraphRewriter copier(scope.to, body, prefix, names);
   Scope steps{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
   for (size_t i = 0; i < ports.inputs.size(); ++i) {
     Value given = operands[ports.operandOf[i]];
@@ -375,7 +376,7 @@ Value Expansion::emit(const Scope &scope, NodeId n, const OpDef &op, ArrayRef<Va
   KindRef kind = cantFail(pass.context.kind(op, pass.context.attrs(attrs)));
   kind = cantFail(withFollowingAttrsOf(pass.context, kind, scope.graph().attrs(n)));
   const NodeId node = builder.addKind(kind, operands, NodeId());
-  builder.setName(node, scope.prefix, (scope.graph().name(n) + suffix).str());
+  builder.setName(node, names.take((scope.prefix + scope.graph().name(n) + suffix).str()), "");
   return Value{node};
 }
 

@@ -103,6 +103,7 @@ class Expansion {
 
   Pass &pass;
   GraphRewriter rewriter;
+  FreeNames names;            // for what is not in the graph
   std::vector<NodeId> newId;  // set by `run`; empty if no node moved
   bool countsWrites = false;  // versions are renumbered
   const std::string path;     // of the graph, from the outermost one: "node 'loop' > body > "

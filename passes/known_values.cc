@@ -17,6 +17,20 @@ bool isComputable(const NodeKind &kind) {
   return !kind.draws && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
 }
 
+// Running the graph reports the error.
+bool succeeds(KernelCall call) {
+  Error failure = Error::success();
+  (void)!failure;  // else storing an error in it is a mistake
+  call.failure = &failure;
+  try {
+    call.kind->op->kernel(call);
+  } catch (const KernelError &) {
+    consumeError(std::move(failure));
+    return false;
+  }
+  return !errorToBool(std::move(failure));
+}
+
 }  // namespace
 
 const TensorRef *KnownValues::find(Value v) const {
@@ -77,11 +91,8 @@ void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &gra
   KernelCall call;
   call.kind = &graph.kind(n);
   call.in = in, call.out = out, call.requests = requests;
-  try {
-    graph.op(n)->kernel(call);
-  } catch (const KernelError &) {  // running the graph reports the error
+  if (!succeeds(call))
     for (uint32_t o = 0; o < out.size(); ++o) values.erase({node.value, o});
-  }
 }
 
 }  // namespace gradc

@@ -11,7 +11,6 @@
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <map>
 
@@ -123,7 +122,7 @@ void dropKnown(const Graph &graph, std::vector<Dependency> &dependencies) {
 class OrderedCopy {
  public:
   OrderedCopy(Context &ctx, const Graph &graph, const OrderPlan &plan)
-      : ctx(ctx), graph(graph), plan(plan), rewriter(ctx, graph) {}
+      : ctx(ctx), graph(graph), plan(plan), rewriter(ctx, graph), names(graph) {}
 
   Expected<OrderedGraph> run() {
     for (uint32_t n = 0; n < graph.numNodes(); ++n) rewriter.copy(NodeId(n));
@@ -147,7 +146,7 @@ class OrderedCopy {
     const NodeId overwriter = rewriter(copy.overwriter.node);
     Value source{rewriter(copy.variable), 0, static_cast<uint16_t>(isNumbered ? copy.version : 0)};
     NodeId n = builder.addKind(*ctx.ops.wellKnown.copy, {source}, overwriter);
-    builder.setName(n, freeName(copy), "");
+    builder.setName(n, names.take((graph.name(copy.variable) + "_version" + Twine(copy.version)).str()), "");
     if (copy.maker.isValid()) builder.addControlDep(n, rewriter(copy.maker));
     builder.addControlDep(overwriter, n);
     for (const VariableAccess &reader : copy.readers) {
@@ -159,20 +158,11 @@ class OrderedCopy {
     }
   }
 
-  std::string freeName(const SavedCopy &copy) {
-    if (names.empty())
-      for (uint32_t n = 0; n < graph.numNodes(); ++n) names.insert(graph.name(NodeId(n)));
-    const std::string base = (graph.name(copy.variable) + "_version" + Twine(copy.version)).str();
-    std::string name = base;
-    for (uint32_t k = 1; !names.insert(name).second; ++k) name = base + "_" + std::to_string(k);
-    return name;
-  }
-
   Context &ctx;
   const Graph &graph;
   const OrderPlan &plan;
   GraphRewriter rewriter;
-  StringSet<> names;
+  FreeNames names;
 };
 
 Failure stale(const Graph &graph, const SavedCopy &copy) {

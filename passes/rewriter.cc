@@ -13,8 +13,9 @@ GraphRewriter::GraphRewriter(Context &context, const Graph &graph)
     mutators = listMutators(graph);
 }
 
-GraphRewriter::GraphRewriter(GraphRewriter &around, const Graph &body, StringRef prefix)
-    : old(body), made(around.made), prefix(prefix), newNode(body.numNodes()), newEntry(body.numEntries()) {
+GraphRewriter::GraphRewriter(GraphRewriter &around, const Graph &body, StringRef prefix, FreeNames &names)
+    : old(body), made(around.made), prefix(prefix), freeNames(&names), newNode(body.numNodes()),
+      newEntry(body.numEntries()) {
   for (const KindRef &kind : body.kinds()) kindOf.push_back(made.kindId(kind));
 }
 
@@ -33,7 +34,10 @@ NodeId GraphRewriter::draft(NodeId n) {
 }
 
 void GraphRewriter::setName(NodeId node, NodeId of) {
-  if (!old.name(of).empty()) made.setName(node, prefix, old.name(of));
+  const StringRef name = old.name(of);
+  if (name.empty()) return;
+  if (freeNames) made.setName(node, freeNames->take(prefix + name.str()), "");
+  else made.setName(node, name, "");
 }
 
 NodeId GraphRewriter::copyAs(NodeId n, KindId kind) {

@@ -11,6 +11,7 @@
 
 #include "ir/dense_map.h"
 #include "ir/graph_builder.h"
+#include "passes/free_names.h"
 
 #include <optional>
 #include <string>
@@ -26,9 +27,9 @@ struct Rewritten {
 class GraphRewriter {
  public:
   GraphRewriter(Context &context, const Graph &graph);
-  /// Copies a body in place of a node of `around`, into its builder, with `prefix` before the names. Map the variables of the
-  /// body with `replace`; `finishBody` ends the copy.
-  GraphRewriter(GraphRewriter &around, const Graph &body, llvm::StringRef prefix);
+  /// Copies a body in place of a node of `around`, into its builder, with `prefix` before the names, which `names` gives. Map
+  /// the variables of the body with `replace`; `finishBody` ends the copy.
+  GraphRewriter(GraphRewriter &around, const Graph &body, llvm::StringRef prefix, FreeNames &names);
   GraphRewriter(const GraphRewriter &) = delete;
 
   const Graph &graph() const { return old; }
@@ -71,6 +72,7 @@ class GraphRewriter {
   std::optional<GraphBuilder> own;  // nullopt for a body
   GraphBuilder &made;
   const std::string prefix;
+  FreeNames *const freeNames = nullptr;              // for a body
   std::vector<KindId> kindOf;                        // for a body: by its kinds, in the builder
   std::vector<NodeId> newNode;                       // by old node
   std::vector<Value> newEntry;                       // by old entry

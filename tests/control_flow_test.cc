@@ -401,6 +401,50 @@ TEST(ControlFlow, MUT_06_AStepMovesTheMovingStatistics) {
 }
 
 // A step draws other numbers than the one before, two nodes of a step too, and a run with the same seed the same.
+// One operand at two inputs of a body, or one variable at two operands, shares memory: a write would change what is read.
+TEST(ControlFlow, E_30_MUT_06_WhatABodyOverwritesIsGivenToItOnce) {
+  const Graph bump = body("y = test_accumulate(a, s); heads y");
+  auto call = [&](const Graph &inside, StringRef locs) {
+    return refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", locs}}, inside);
+  };
+  EXPECT_EQ(call(bump, "(0, 1)"), "success");
+  EXPECT_EQ(call(bump, "(1, 1)"),
+            "[bad_attribute] body of operator '_call' overwrites input 1, 's', and uses input 0, 'a', and both are "
+            "given input 1 of the node");
+  EXPECT_EQ(call(body("y = test_accumulate(a, s); z = test_accumulate(y, t); heads z"), "(0, 1, 1)"),
+            "[bad_attribute] body of operator '_call' overwrites input 1, 's', and uses input 2, 't', and both are "
+            "given input 1 of the node");
+  EXPECT_EQ(call(body("y = test_accumulate(a, s); z = reshape_like(y, t); heads z"), "(0, 1, 1)"), "success")
+      << "the contents of t are not read";
+  // Another body may read it: it runs before or not at all.
+  const Graph asks = body("q = _copy(s)");
+  const std::vector<AttrText> branch = {{"num_args", "5"},
+                                        {"num_outputs", "1"},
+                                        {"cond_input_locs", "(1,)"},
+                                        {"then_input_locs", "(0, 1)"},
+                                        {"else_input_locs", "(0,)"}};
+  EXPECT_EQ(refusal("_cond", branch, {asks, bump, body("y = _copy(a)")}), "success");
+
+  Context &context = testContext();
+  auto given = [&](ArrayRef<size_t> which, StringRef text) {
+    GraphBuilder builder(context);
+    const std::array<Value, 2> variables = {builder.addVariable("x", Attrs()), builder.addVariable("m", Attrs())};
+    SmallVector<Value, 3> operands;
+    for (size_t i : which) operands.push_back(variables[i]);
+    const Attrs attrs = context.attrs({{"num_args", std::to_string(which.size())}, {"num_outputs", "1"}});
+    const Value node = {
+        builder.addKind(cantFail(context.kind(*context.ops.find("_call"), attrs, body(text))), operands, NodeId())};
+    builder.setName(node.node, "twice", "");
+    return describeError(verifyGraph(cantFail(std::move(builder).freeze({node}, {})).graph, 5));
+  };
+  const StringRef plain = "b = elemwise_add(a, c); y = test_accumulate(b, s); heads y";
+  EXPECT_EQ(given({0, 0, 1}, plain), "success");
+  EXPECT_EQ(given({0, 1, 1}, plain),
+            "[bad_mutation] node 'twice' (_call) overwrites input 2 in a body and reads input 1, and both are variable "
+            "'m', expected different variables");
+  EXPECT_EQ(given({0, 1, 1}, "b = reshape_like(a, c); y = test_accumulate(b, s); heads y"), "success");
+}
+
 TEST(ControlFlow, RUN_02_EveryStepDrawsItsOwnNumbers) {
   const Graph graph = loopFile("dropout_in_loop");
   SessionOptions options;

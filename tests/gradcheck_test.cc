@@ -85,6 +85,27 @@ TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
   EXPECT_GT(row(report, "x").worstError, 1e3);
 }
 
+// By name twice, or an emitted graph with two gradients of one variable: a step moves it once.
+TEST_F(Gradcheck, RUN_03_AVariableThatIsListedTwice) {
+  const Graph graph = parse("x = var {__shape__=(3,)}; y = elemwise_mul(x, v)");
+  const Value x{testing::nodeNamed(graph, "x")}, v{testing::nodeNamed(graph, "v")};
+  GradientRequest request;
+  request.wrt = {{x}, {v}, {x}};
+  for (options.order = 1; options.order <= 2; ++options.order) {
+    options.gradient = request;
+    const GradcheckReport report = check(graph);
+    EXPECT_TRUE(report.passed()) << "order " << options.order;
+    EXPECT_EQ(report.rows.size(), 3u);
+  }
+  GradientOptions gradientOptions;
+  gradientOptions.headPolicy = HeadPolicy::Ones;
+  const Graph emitted = cantFail(buildGradient(context, graph, request, gradientOptions)).graph;
+  options.gradient = {};
+  const GradcheckReport report = check(emitted);
+  EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.rows.size(), 4u) << "both gradients are checked";
+}
+
 TEST_F(Gradcheck, RUN_03_SameSeedSameReport) {
   Graph graph = parse("x = var {__shape__=(3,)}; y = exp(x)");
   EXPECT_EQ(check(graph).rows[1].worstError, check(graph).rows[1].worstError);

@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc::testing {
@@ -105,6 +107,54 @@ TEST(LoopGradient, CF_19_CF_20_ASK_03_ASK_04_HigherOrders) {
 }
 
 // A loop with as many steps as its values ask for, in a loop; a branch in a loop.
+// The gradient toward u of that toward v, which reads other values of the body: those of both are saved.
+Graph gradientOfGradient(const Graph &graph, StringRef v, StringRef u) {
+  const GradientResult first = gradientOf(graph, {v});
+  GradientRequest request;
+  request.heads = {{first.wrt[0].value, std::nullopt, ""}};
+  request.wrt = {{Value{nodeNamed(first.graph, u)}}};
+  return cantFail(buildGradient(testContext(), first.graph, request, {})).graph;
+}
+
+TEST(LoopGradient, CF_19_CF_20_ASecondGradientSavesMore) {
+  // Σ v·sin(exp(u·x)), and v·sin(exp(u·x)) or v·u·x.
+  const std::string first = "p = elemwise_mul(x, u); q = exp(p); t = sin(q); z = elemwise_mul(t, v); heads z";
+  const Graph loop = gradientOfGradient(around("_foreach", {"x", "u", "v"},
+                                               {{"num_args", "4"},
+                                                {"num_outputs", "1"},
+                                                {"num_out_data", "1"},
+                                                {"in_data_locs", "(0,)"},
+                                                {"in_state_locs", "()"},
+                                                {"remain_locs", "(1, 2)"}},
+                                               body(first), 1),
+                                        "v", "u");
+  EXPECT_EQ(loop.attrs(nodeNamed(loop, "loop")).get("__saved__"), std::optional<StringRef>("(1,1,)"));
+  const double u = 0.3;
+  auto inner = [&](double x) { return std::sin(std::exp(u * x)); };
+  auto slope = [&](double x) { return std::cos(std::exp(u * x)) * std::exp(u * x) * x; };
+  std::vector<Doubles> found = runReading(loop, {{"x", {2, 1}, {0.5, -1}}, {"u", {1}, {u}}, {"v", {1}, {1.5}}}, "u");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_NEAR(found[1][0], inner(0.5) + inner(-1), 1e-14);
+  EXPECT_NEAR(found[2][0], slope(0.5) + slope(-1), 1e-14);
+  const Graph branch = gradientOfGradient(
+      around("_cond", {"p", "x", "u", "v"},
+             {{"num_args", "7"},
+              {"num_outputs", "1"},
+              {"cond_input_locs", "(0,)"},
+              {"then_input_locs", "(1, 2, 3)"},
+              {"else_input_locs", "(1, 2, 3)"}},
+             {body("q = _copy(p)"), body(first), body("p = elemwise_mul(x, u); z = elemwise_mul(p, v); heads z")}, 1),
+      "v", "u");
+  EXPECT_EQ(branch.attrs(nodeNamed(branch, "loop")).get("__saved__"), std::optional<StringRef>("(1,1,1,0,)"));
+  for (bool isFirst : {true, false}) {
+    found = runReading(branch, {{"p", {1}, {isFirst ? 1. : 0.}}, {"x", {1}, {0.5}}, {"u", {1}, {u}}, {"v", {1}, {1.5}}},
+                       "u");
+    ASSERT_EQ(found.size(), 4u);
+    EXPECT_NEAR(found[1][0], isFirst ? inner(0.5) : u * 0.5, 1e-14);
+    EXPECT_NEAR(found[2][0], isFirst ? slope(0.5) : 0.5, 1e-14);
+  }
+}
+
 TEST(LoopGradient, CF_11_CF_20_OneInTheOther) {
   for (uint32_t order : {1, 2}) {
     expectDerivative(loopFile("while_in_foreach"),

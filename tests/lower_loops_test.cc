@@ -160,6 +160,28 @@ Floats wave(size_t size) {
   return values;
 }
 
+// What a branch saves is zeros in the other one: of its own type, and of a shape that MXNet cannot spell where it is empty.
+TEST(LowerLoops, A_14_CF_09_ZerosOfTheOtherBranch) {
+  const auto branches = [](const Graph &first) {
+    return around("_cond", {"p", "a", "b"},
+                  {{"num_args", "6"},
+                   {"num_outputs", "1"},
+                   {"cond_input_locs", "(0,)"},
+                   {"then_input_locs", "(1, 2)"},
+                   {"else_input_locs", "(1, 2)"}},
+                  {body("q = _copy(p)"), first, body("c = sin(a); z = elemwise_mul(c, b); heads z")}, 1);
+  };
+  const Graph typed = branches(body("s = Cast(a) {dtype=float64}; t = exp(s); u = sin(t); v = Cast(u) {dtype=float32};"
+                                    "z = elemwise_mul(v, b); heads z"));
+  const Graph empty = branches(body("c = exp(a); d = sin(c); z = elemwise_mul(d, b); heads z"));
+  for (float p : {1.f, 0.f}) {
+    expectMxnetsValues(testing::gradientOf(typed, {"a", "b"}).graph,
+                       {{"p", floats({1}, {p})}, {"a", floats({2}, {0.5, -1})}, {"b", floats({2}, {2, 3})}});
+    expectMxnetsValues(testing::gradientOf(empty, {"a", "b"}).graph,
+                       {{"p", floats({1}, {p})}, {"a", floats({0, 3}, {})}, {"b", floats({0, 3}, {})}});
+  }
+}
+
 TEST(LowerLoops, A_14_HigherOrdersOfCtcInMxnet) {
   const Graph loss = body("y = CTCLoss(x, label)");
   for (uint32_t order : {2, 3})

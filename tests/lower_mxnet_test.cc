@@ -40,6 +40,27 @@ TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
       EXPECT_NEAR(before[head].values[i], after[head].values[i], 1e-14);
 }
 
+// MXNet's operator leaves the gradient of the input that only gives the shape as it finds it.
+TEST(LowerMxnet, A_14_TheGradientOfAShapeIsZeros) {
+  TestGraph g("y = _contrib_BilinearResize2D(x, s) {mode=like}");
+  const Bindings bindings{{"x", Array(std::vector<int64_t>{1, 1, 2, 2}, {1, 2, 3, -4})},
+                          {"s", Array(std::vector<int64_t>{1, 1, 1, 3}, {7, 8, 9})}};
+  auto lowered = [&](ArrayRef<StringRef> wrt) {
+    const Graph graph = gradientOf(g.context, g, wrt, 1).graph;
+    const Graph made = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
+    const std::vector<Array> before = evaluate(graph, bindings), after = evaluate(made, bindings);
+    for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
+    return dump(made);
+  };
+  const std::string forward = "y = _contrib_BilinearResize2D(x, s)\n_head_grad_0 = ones_like(y)\n",
+                    resized = "y_backward = _backward_contrib_BilinearResize2D(_head_grad_0) ^y\n";
+  EXPECT_EQ(lowered({"x"}), forward + resized + "heads y, y_backward\n");
+  EXPECT_EQ(lowered({"x", "s"}),
+            forward + resized + "y_backward_0 = zeros_like(s) ^y\nheads y, y_backward, y_backward_0\n");
+  EXPECT_EQ(lowered({"s"}),
+            "y = _contrib_BilinearResize2D(x, s)\ny_backward = zeros_like(s) ^y\nheads y, y_backward\n");
+}
+
 TEST(LowerMxnet, A_14_TheSideTableFollowsTheNodes) {
   TestGraph g("y = SoftmaxOutput(x, label)");
   Graph lowered = cantFail(lowerTo(g.context, gradientOf(g.context, g, {"x"}, 1).graph, kMxnetTarget, nullptr));

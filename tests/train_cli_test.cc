@@ -68,6 +68,59 @@ TEST_F(TrainCli, ALinePerEpochAndTheFilesAskedFor) {
     EXPECT_TRUE(rows[0].getNumber(key).has_value()) << key.str();
 }
 
+/// The numbers of "x,y x,y" between `from` and `to`.
+std::vector<double> numbersBetween(StringRef text, StringRef from, StringRef to) {
+  std::vector<double> numbers;
+  SmallVector<StringRef, 32> parts;
+  text.split(from).second.split(to).first.split(parts, ' ', -1, false);
+  for (StringRef part : parts) {
+    auto [x, y] = part.split(',');
+    for (StringRef number : {x, y})
+      if (double value; !number.getAsDouble(value)) numbers.push_back(value);
+  }
+  return numbers;
+}
+
+// A loss below 0 has a linear axis that reaches from the lowest to above the highest; its labels give the scale of the line.
+TEST_F(TrainCli, AChartOfALossBelowZero) {
+  folder.write("below.json", R"json({"nodes": [{"op": "null", "name": "data", "inputs": []},
+      {"op": "null", "name": "w", "attrs": {"__shape__": "(1,)"}, "inputs": []},
+      {"op": "mean", "name": "m", "attrs": {"axis": "(1,2,3)"}, "inputs": [[0, 0, 0]]},
+      {"op": "broadcast_sub", "name": "d", "inputs": [[2, 0, 0], [1, 0, 0]]},
+      {"op": "square", "name": "q", "inputs": [[3, 0, 0]]},
+      {"op": "_minus_scalar", "name": "y", "attrs": {"scalar": "30"}, "inputs": [[4, 0, 0]]}],
+      "arg_nodes": [0, 1], "heads": [[5, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}})json");
+  const ToolResult result =
+      folder.run("train below.json --data digits.npz --feed data=train_images --batch 359 --epochs 2 --lr 0.1 --init 1 "
+                 "--svg loss.svg --log log.jsonl");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string svg = folder.read("loss.svg");
+  EXPECT_TRUE(StringRef(svg).contains(">loss</text>"));
+  // Labels of the values are 3.5 below their lines.
+  std::vector<std::pair<double, double>> labels;  // value, y
+  for (StringRef rest = svg; rest.contains("class=\"t3 end\"");) {
+    rest = rest.split("class=\"t3 end\"").second;
+    double value, y;
+    ASSERT_FALSE(rest.split(" y=\"").second.split('"').first.getAsDouble(y));
+    ASSERT_FALSE(rest.split('>').second.split('<').first.getAsDouble(value));
+    labels.push_back({value, y - 3.5});
+  }
+  ASSERT_GE(labels.size(), 2u);
+  const auto [low, lowY] = labels.front();
+  const auto [high, highY] = labels.back();
+  EXPECT_LT(high, 0);
+  const std::vector<double> line = numbersBetween(svg, "class=\"e forward\" points=\"", "\"");
+  const std::vector<json::Object> rows = log("log.jsonl");
+  ASSERT_EQ(rows.size(), 8u);
+  ASSERT_EQ(line.size(), 16u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double loss = *rows[i].getNumber("loss");
+    EXPECT_LT(loss, 0);
+    EXPECT_NEAR(line[2 * i + 1], lowY + (loss - low) / (high - low) * (highY - lowY), 0.05) << loss;
+  }
+  EXPECT_GT(line[1], 86) << "the highest is below the upper edge";
+}
+
 TEST_F(TrainCli, RUN_02_ResumedRunsEndWithTheSameBytes) {
   ASSERT_EQ(train("--init 4 --steps 3 --checkpoint run.npz --log run.jsonl").code, 0);
   ASSERT_EQ(train("--init 4 --steps 6 --checkpoint straight.npz").code, 0);

@@ -5,6 +5,8 @@
 #include "ir/body_flow.h"
 #include "ir/grad_rule.h"
 #include "ir/graph_builder.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
 #include "ir/verify.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
@@ -13,7 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <ctime>
+#include <set>
 
 using namespace llvm;
 
@@ -407,8 +411,95 @@ TEST(Unroll, A_19_InputsOfOneNameInABody) {
       around("_scan", {"rows", "start"},
              {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}}, step, 2);
   const Bindings bindings = {{"rows", {2, 1}, {1, 10}}, {"start", {1}, {100}}};
-  const Graph inlined = cantFail(inlineCalls(context, graph, UnrollOptions())).graph;
-  EXPECT_EQ(runReading(inlined, bindings, "start"), (std::vector<Doubles>{{99, 89}, {89}, {100}}));
+  const Unrolled made = cantFail(inlineCalls(context, graph, UnrollOptions()));
+  EXPECT_EQ(runReading(made.graph, bindings, "start"), (std::vector<Doubles>{{99, 89}, {89}, {100}}));
+  EXPECT_EQ(made.kept, (std::vector<std::string>{
+                           "node 'loop' > body > all: after expansion, its inputs would be in another order"}));
+}
+
+// The names of bodies, behind that of their node, may be those of other nodes, of another body, or equal.
+TEST(Unroll, NAME_09_A_19_NamesThatAreTaken) {
+  auto names = [](const Graph &graph) {
+    std::vector<std::string> found;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) found.push_back(graph.name(NodeId(n)).str());
+    return found;
+  };
+  auto expectDistinct = [&](const Graph &graph, StringRef expected) {
+    const std::vector<std::string> found = names(graph);
+    EXPECT_EQ(std::set<std::string>(found.begin(), found.end()).size(), found.size());
+    EXPECT_TRUE(is_contained(found, expected)) << expected.str() << " is not in " << dump(graph);
+  };
+  Context &context = testContext();
+  // A step that yields one of its inputs, beside variables with the names of what unrolling makes.
+  const Graph step = body("y = exp(s); z = sin(y); heads y, r, z");
+  GraphBuilder builder(context);
+  const Value rows = builder.addVariable("rows", Attrs()), state = builder.addVariable("loop[1]/y", Attrs()),
+              split = builder.addVariable("loop_rows0", Attrs());
+  const Value loop = {cantFail(builder.add(*context.ops.find("_scan"), {rows, state},
+                                           {"loop",
+                                            context.attrs({{"num_args", "2"},
+                                                           {"num_data", "1"},
+                                                           {"num_states", "1"},
+                                                           {"num_out_data", "2"},
+                                                           {"input_locs", "(1, 0)"}}),
+                                            NodeId(), step}))};
+  const Value sum = {
+      cantFail(builder.add(*context.ops.find("broadcast_add"), {Value{loop.node, 2, 0}, split}, {"loop_output0"}))};
+  const Graph graph = cantFail(std::move(builder).freeze({loop, Value{loop.node, 1, 0}, sum}, {})).graph;
+  const Graph flat = unrolled(graph, {{"rows", {2, 1}, {}}, {"loop[1]/y", {1}, {}}, {"loop_rows0", {1}, {}}});
+  expectDistinct(flat, "loop[1]/y_1");
+  expectDistinct(flat, "loop_rows0_1");
+  expectDistinct(flat, "loop_output0_1");
+  // Names of a body that are equal, or taken by the caller; those of the caller stay.
+  const Graph twice = body("a = exp(x); b = sin(a); heads a, b");
+  GraphBuilder outer(context);
+  const Value x = outer.addVariable("call/a", Attrs());
+  const Value call = {
+      cantFail(outer.add(*context.ops.find("_call"), x,
+                         {"call", context.attrs({{"num_args", "1"}, {"num_outputs", "2"}}), NodeId(), twice}))};
+  const Value last = {
+      cantFail(outer.add(*context.ops.find("elemwise_add"), {call, Value{call.node, 1, 0}}, {"call/a_1"}))};
+  const Graph inlined =
+      cantFail(inlineCalls(context, cantFail(std::move(outer).freeze({last}, {})).graph, UnrollOptions())).graph;
+  EXPECT_EQ(dump(inlined), "call/a_2 = exp(call/a)\ncall/b = sin(call/a_2)\n"
+                           "call/a_1 = elemwise_add(call/a_2, call/b)\nheads call/a_1\n");
+}
+
+// A host's kernel that leaves an error, or throws: what it would compute is not known, and the graph stays as it is.
+TEST(Unroll, A_10_KernelsThatFailTellNothing) {
+  static bool fails, throws;
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "test_deciding";
+    op.inputs = {"data"};
+    op.shape = shapes::same;
+    op.kernel = [](const KernelCall &call) {
+      if (throws) throw KernelError{"the host refuses"};
+      if (fails) {
+        *call.failure = Failure(ErrorKind::Io, "the host refuses");
+        return;
+      }
+      std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+    };
+    return op;
+  }();
+  Context &context = testContext();
+  if (!context.ops.find("test_deciding")) cantFail(context.ops.add(op));
+  const Graph graph =
+      around("_cond", {"a"},
+             {{"num_args", "4"},
+              {"num_outputs", "1"},
+              {"cond_input_locs", "()"},
+              {"then_input_locs", "(0,)"},
+              {"else_input_locs", "(0,)"}},
+             {body("o = _ones() {shape=(1,)}; p = test_deciding(o)"), body("t = exp(a)"), body("e = sin(a)")}, 1);
+  for (int outcome = 0; outcome < 3; ++outcome) {
+    fails = outcome == 1, throws = outcome == 2;
+    const Unrolled made = cantFail(apply(inlineCalls, graph, {{"a", {2}, {}}}));
+    EXPECT_EQ(countFlows(made.graph), outcome ? 1u : 0u);
+    const std::vector<std::string> why = {"branch 'loop': the branch taken is known only at run time"};
+    EXPECT_EQ(made.kept, outcome ? why : std::vector<std::string>());
+  }
 }
 
 TEST(Unroll, WhatStaysSaysWhy) {

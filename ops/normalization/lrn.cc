@@ -140,6 +140,7 @@ void windowSum(const KernelCall &call) {
 // at most three axes of pixels, so further axes are merged first.
 void decomposeWindowSum(DecomposeRule &d) {
   Value v = d.x(0);
+  if (d.shape(v).hasRank() && is_contained(d.shape(v).dims(), 0)) return d.y(0, d.emit(kZerosLike, {v}));
   size_t rank = d.rank(v);
   while (rank > 4) {
     DimsBuffer merged = {0, 0, kMergeTwo, kCopyRest};

@@ -161,11 +161,12 @@ template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
         y[n * view.batchStride + c * view.channelStride + p * view.pixelStride] += bias[c];
 }
 
-// The attributes of the convolution from the output's images to the data's; none if it has no filters.
+// The attributes of the convolution from the output's images to the data's; none if the data is empty, which no convolution
+// yields: it has no filters, or its images have no pixels.
 std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
   const ConvolutionParams &p = d.params<ConvolutionParams>();
   const int64_t channels = d.size(data, p.channelAxis());
-  if (channels == 0) return std::nullopt;
+  if (channels == 0 || llvm::is_contained(d.shape(data).dims(), 0)) return std::nullopt;
   DimsBuffer pad(p.pad);
   for (size_t i = 0; hasTarget(p) && i < pad.size(); ++i)
     pad[i] = targetPadding(p, i, d.size(data, static_cast<int64_t>(p.spatialAxis(i))));

@@ -84,6 +84,9 @@ constexpr StringRef kOwn[] = {
     "silu",
 };
 
+// Writes only its first output.
+constexpr StringRef kResizeGrad = "_backward_contrib_BilinearResize2D";
+
 // Operators whose hidden output MXNet lacks.
 constexpr StringRef kWithoutNoise[] = {"_sample_normal", "_sample_uniform"};
 
@@ -154,6 +157,13 @@ void indexLike(DecomposeRule &d) {
   d.y(0, d.emit(op(d, "_minus_scalar"), {counted}, {{"scalar", "1"}}));
 }
 
+// The gradient of the input that only gives the shape, which MXNet's operator does not write.
+void resizeGrad(DecomposeRule &d) {
+  if (!d.forward(0).isValid() || d.numOutputs() < 2) return;
+  if (d.wants(0)) d.y(0, d.emit(*d.kind().op, d.x(0), d.attrs()));
+  if (d.wants(1)) d.y(1, d.emit(kZerosLike, {d.forwardInput(1)}));
+}
+
 constexpr TargetRow kRows[] = {
     {"_LinearRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_linear_reg_out"); }},
     {"_LogisticRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_logistic_reg_out"); }},
@@ -161,6 +171,7 @@ constexpr TargetRow kRows[] = {
     {"_SoftmaxOutput_grad", softmaxOutputGrad},
     {"_SoftmaxOutput_target", softmaxOutputTarget},
     {"_SoftmaxOutput_weight", softmaxOutputWeight},
+    {kResizeGrad, resizeGrad},
     {"_cast_like", castLike},
     {"_cond", mxnetCond},
     {"_foreach", mxnetLoop},
@@ -183,6 +194,7 @@ constexpr TargetRow kRowsInBodies[] = {
     {"_SoftmaxOutput_grad", inSimplerOperators},
     {"_SoftmaxOutput_target", inSimplerOperators},
     {"_SoftmaxOutput_weight", inSimplerOperators},
+    {kResizeGrad, inSimplerOperators},
     {"_cond", mxnetSelect},
 };
 
@@ -200,6 +212,7 @@ constinit const Target kMxnetTarget = {
     .hasInBodies = isInMxnetBodies,
     .numOutputs =
         [](const NodeKind &kind) {
+          if (kind.op->name == kResizeGrad) return 1u;
           return llvm::is_contained(kWithoutNoise, kind.op->name) ? kind.numVisible : kind.numOutputs;
         },
     .rows = kRows,

@@ -37,11 +37,22 @@ Value MxnetBody::reading(Value value, NodeId variable) {
   return select(emit(kReshape, any, {{"shape", "(1,)"}}), value, value);
 }
 
-Value MxnetBody::zeros(Value like, ArrayRef<int64_t> shape) {
-  std::string ones = "(", dims = "(";
-  for (int64_t dim : shape) ones += "1,", dims += std::to_string(dim) + ",";
-  const Value zero = emit(kReshape, emit(kSum, emit(kZerosLike, like)), {{"shape", ones + ")"}});
-  return emit(*context.ops.find("broadcast_to"), zero, {{"shape", dims + ")"}});
+// MXNet reads a dimension of 0 as unknown, or as that of the operand: an empty array is a slice of another.
+Value MxnetBody::zeros(DType type, Value like, ArrayRef<int64_t> shape) {
+  std::string ones = "(", filled = "(", begin = "(", end = "(";
+  for (int64_t dim : shape) {
+    ones += "1,", filled += std::to_string(std::max<int64_t>(dim, 1)) + ",";
+    begin += "0,", end += std::to_string(dim) + ",";
+  }
+  for (std::string *list : {&ones, &filled, &begin, &end}) *list += ")";
+  Value zero;
+  if (type != DType::Unknown) {
+    zero = emit(kFull, {}, {{"shape", filled}, {"dtype", dtypeName(type)}, {"value", "0"}});
+  } else {
+    zero = emit(kReshape, emit(kSum, emit(kZerosLike, like)), {{"shape", ones}});
+    zero = emit(*context.ops.find("broadcast_to"), zero, {{"shape", filled}});
+  }
+  return is_contained(shape, 0) ? emit(kSlice, zero, {{"begin", begin}, {"end", end}}) : zero;
 }
 
 Value MxnetBody::inlined(const Graph &graph, ArrayRef<Value> given) {

@@ -51,8 +51,8 @@ class MxnetBody {
   Value select(Value condition, Value value, Value other);
   /// The same value, computed so that it also reads the variable: MXNet's lists name only variables that a body reads.
   Value reading(Value value, NodeId variable);
-  /// Zeros in the type of `like`.
-  Value zeros(Value like, llvm::ArrayRef<int64_t> shape);
+  /// Zeros of a type; where that is Unknown, of the type of `like`.
+  Value zeros(DType type, Value like, llvm::ArrayRef<int64_t> shape);
   /// The head of a graph without control dependencies.
   Value inlined(const Graph &graph, llvm::ArrayRef<Value> given);
   /// Adds a head: a copy if the value is a variable or a head already.

@@ -233,7 +233,7 @@ void mxnetCond(DecomposeRule &d) {
     const Graph &old = d.kind().bodies[b];
     MxnetBody branch(d.context(), old);
     DenseMap<uint32_t, size_t> headOf;  // by output
-    Value known;                        // its type is that of the zeros
+    Value known;                        // its type is that of zeros of unknown type
     for (size_t h = 0; h < old.heads().size(); ++h) {
       if (isShapelessZero(old, old.heads()[h])) continue;
       headOf[flow.bodies[b].outputOf[h]] = h;
@@ -248,7 +248,7 @@ void mxnetCond(DecomposeRule &d) {
         if (!isFull(shape) || !known.isValid())
           return d.refuse(ErrorKind::InferMissing,
                           "needs the shape of output " + Twine(o) + ", because both branches must yield it");
-        branch.yield(branch.zeros(known, shape.dims()));
+        branch.yield(branch.zeros(d.dtype(d.self(o)), known, shape.dims()));
       }
     }
     bodies.push_back(std::move(branch).finish().graph);

@@ -1,6 +1,7 @@
 // Builds or finds the pair of graphs a gradient check compares. Tested by tests/gradcheck_test.cc
 #include "runtime/gradcheck/check_problem.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/graph_builder.h"
 #include "runtime/keys.h"
@@ -133,14 +134,16 @@ class ProblemMaker {
     return Error::success();
   }
 
+  // A variable that is listed twice has two gradients, and is one target: it is moved once.
   void takeSlots(const GradientRequest &request, const GradientResult &result) {
     problem.targets.clear();
+    DenseSet<uint32_t> taken;
     int64_t head = static_cast<int64_t>(problem.function.heads().size());
     for (size_t i = 0; i < request.wrt.size(); ++i) {
       CheckProblem::Target target;
       target.x = request.wrt[i].x;
       if (result.wrt[i].value.isValid()) target.head = head++;
-      problem.targets.push_back(std::move(target));
+      if (taken.insert(target.x.node.value).second) problem.targets.push_back(std::move(target));
     }
   }
 

@@ -71,6 +71,7 @@ void addLrn(std::vector<Sample> &list) {
   list.push_back({"LRN", "nsize=7, alpha=1, beta=0.25", {{1, 2, 1, 1, 2}}});
   list.push_back({"LRN", "nsize=3", {{1, 1}}});
   list.push_back({"LRN", "nsize=3", {{0, 2, 2}}});
+  list.push_back({"LRN", "nsize=3", {{2, 3, 0, 4}}});
   list.push_back({"LRN", "nsize=71, alpha=1, beta=0.5", {{1, 3, 2}}, 2});
   list.push_back({"_channel_window_sum", "nsize=3", {{2, 4, 2}}});
 }
@@ -117,6 +118,8 @@ void addResizing(std::vector<Sample> &list) {
       {"UpSampling", "scale=2, sample_type=bilinear, num_args=1, num_filter=2", {{1, 2, 2, 2}, {2, 1, 4, 4}}});
   list.push_back(
       {"UpSampling", "scale=3, sample_type=bilinear, num_args=2, num_filter=1", {{1, 1, 1, 2}, {1, 1, 5, 5}}, 2});
+  list.push_back(
+      {"UpSampling", "scale=2, sample_type=bilinear, num_args=2, num_filter=3", {{2, 3, 0, 4}, {3, 1, 4, 4}}, 2});
   for (const char *attrs : {"", "output_size=1", "output_size=(2,3)", "output_size=(3,1)", "output_size=(5,)"})
     list.push_back({"_contrib_AdaptiveAvgPooling2D", attrs, {{2, 2, 3, 4}}});
   list.push_back({"_contrib_AdaptiveAvgPooling2D", "output_size=2", {{1, 1, 1, 1}}});
