@@ -145,7 +145,12 @@ class Checker {
   Error takeSamples() {
     if (options.samples == 0 || problem.targets.empty()) return Error::success();
     std::vector<Part> all;
-    for (size_t i = 0; i < problem.targets.size(); ++i) all.push_back({i, -1});
+    BitVector isMoved(problem.function.numNodes());  // a variable that is listed twice moves once
+    for (size_t i = 0; i < problem.targets.size(); ++i) {
+      const uint32_t x = problem.targets[i].x.node.value;
+      if (!isMoved.test(x)) all.push_back({i, -1});
+      isMoved.set(x);
+    }
     if (Error error = takeSample(all, 0, 0)) return error;
     std::vector<size_t> order = shuffledTargets();
     for (uint32_t k = 1; k < options.samples; ++k) {
