@@ -8,6 +8,8 @@
 
 #include "runtime/npy_parts.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <zlib.h>
 
 #include <optional>
@@ -61,6 +63,7 @@ class ArchiveReader {
     Expected<Directory> directory = findDirectory();
     if (!directory) return directory.takeError();
     std::vector<NamedArray> arrays;
+    StringSet<> names;
     StringRef rest = bytes.substr(directory->offset, directory->size);
     uint64_t packed = 0;
     for (uint64_t i = 0; i < directory->count; ++i) {
@@ -71,6 +74,7 @@ class ArchiveReader {
         return fail("members overlap");  // many members over the same bytes could expand without limit
       Expected<NamedArray> array = readMember(*member);
       if (!array) return array.takeError();
+      if (!names.insert(array->name).second) return fail("two members are called '" + member->name + "'");
       arrays.push_back(std::move(*array));
     }
     return arrays;

@@ -52,6 +52,37 @@ TEST_F(Cli, RunWritesAllOfItsFilesOrNone) {
   EXPECT_FALSE(folder.has("new.npz"));
 }
 
+TEST_F(Cli, NamesOfOutputsMayBeAnything) {
+  const std::string longest(250, 'n');
+  ASSERT_EQ(runShell(folder.path(), "mkdir 'a%b'").code, 0);
+  for (const std::string &name : {std::string("a%b/out.json"), std::string("100%.json"), longest}) {
+    const ToolResult result = folder.run("convert m.json -o '" + name + "'");
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_TRUE(folder.has(name)) << name;
+  }
+}
+
+TEST_F(Cli, AReplacedFileKeepsItsPermissions) {
+  const ToolResult result = runShell(
+      folder.path(), "touch p.json; chmod 600 p.json; \"$GRADC\" convert m.json -o p.json && stat -c %a p.json");
+  EXPECT_EQ(result.out, "600\n") << result.err;
+}
+
+// The one would replace the other.
+TEST_F(Cli, TwoResultsNeedTwoFiles) {
+  for (StringRef command : {"run m.json --shape x=2 --init 1 --outputs o.npz --profile ./o.npz",
+                            "run m.json --shape x=2 --init 1 --outputs - --profile -",
+                            "run m.json --shape x=2 --init 1 --outputs o.npz -o o.npz",
+                            "plan m.json --shape x=2 --svg o.npz -o o.npz", "plan m.json --shape x=2 --svg - -o -"}) {
+    const ToolResult result = folder.run(command);
+    EXPECT_EQ(result.code, 2) << command.str();
+    EXPECT_TRUE(contains(result.err, "both name '")) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_FALSE(folder.has("o.npz"));
+  }
+  EXPECT_EQ(folder.run("run m.json --shape x=2 --init 1 --outputs /dev/null --profile /dev/null").code, 0);
+}
+
 // ---- exit codes and usage
 
 TEST_F(Cli, ExitCodes) {
@@ -170,6 +201,29 @@ TEST_F(Cli, GradcheckPassesAndFails) {
   folder.write("wrong.json", text);
   result = folder.run("gradcheck wrong.json --shape x=2,3 --init 1");
   EXPECT_EQ(result.code, 1) << result.out << result.err;
+}
+
+// Its heads are forward heads and gradients; only the former are differentiated.
+TEST_F(Cli, GradcheckOfSomeGradientsOfAnEmittedGraph) {
+  ASSERT_EQ(folder.run("grad m.json -o g.json").code, 0);
+  for (StringRef flags : {"--wrt w", "--wrt x,w,x", "--wrt all", "--wrt x --of @0,@1"}) {
+    const ToolResult result = folder.run(("gradcheck g.json --shape x=2,3 --init 1 " + flags).str());
+    EXPECT_EQ(result.code, 0) << flags.str() << '\n' << result.out << result.err;
+  }
+  for (StringRef flags : {"--order 2", "--no-grad y", "--stop y"}) {
+    const ToolResult result = folder.run(("gradcheck g.json --shape x=2,3 --init 1 " + flags).str());
+    EXPECT_EQ(result.code, 2) << flags.str();
+    EXPECT_TRUE(contains(result.err, "this graph has its gradients already")) << result.err;
+  }
+}
+
+// With an infinite tolerance every check would pass.
+TEST_F(Cli, NumbersAreFinite) {
+  for (StringRef flag : {"--rtol", "--atol", "--eps"})
+    for (StringRef value : {"inf", "1e999", "nan", "-1"}) {
+      const ToolResult result = folder.run(("gradcheck m.json --shape x=2 --init 1 " + flag + " " + value).str());
+      EXPECT_EQ(result.code, 2) << flag.str() << value.str();
+    }
 }
 
 // In a body nothing is held at its value; in the unrolled graph it is.

@@ -2,6 +2,8 @@
 // gradients, whole stretches of channels-last layers, requests, in-place pairs, threads.
 #include "runtime/kernels/table.h"
 
+#include "ops/primitives.h"
+#include "passes/targets/lower_to.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/gemm_convolution.h"
 #include "runtime/kernels/threads.h"
@@ -193,6 +195,27 @@ TEST(FastKernels, RUN_02_StatisticsOfDriftingDataAgreeWithReference) {
     for (size_t i = 0; i < x.size(); ++i) x[i] += 20 * static_cast<double>(i) / static_cast<double>(x.size());
     EXPECT_EQ(compareFast(g, bindings, NaiveOptions()).operators.count("BatchNorm"), 1u);
   }
+}
+
+// The temperature divides differences of scores: quotients of scores that are far from 0 round more, or are infinite. Along
+// either axis, in the kernels and in the operators that they decompose to.
+TEST(FastKernels, RUN_02_TemperaturesOfDistantScoresAgreeWithReference) {
+  for (const char *op : {"softmax", "softmin", "log_softmax"})
+    for (const char *axis : {"0", "1"}) {
+      TestGraph g(std::string("y = ") + op + "(x) {temperature=0.3, axis=" + axis + "}; heads y");
+      const Graph parts = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+      NaiveOptions naive;
+      naive.floatAs = DType::Float32;
+      for (const double offset : {50000.0, -50000.0, 3e38}) {
+        Bindings bindings = drawBindings(g, {{"x", DimsBuffer{7, 19}}});
+        for (double &x : bindings["x"].values) x = static_cast<float>(x + offset);
+        bindings["x"].values[30] = 0.9 * offset;
+        EXPECT_EQ(compareFast(g, bindings, NaiveOptions()).operators.count(op), 1u);
+        const NaiveRun expected = cantFail(NaiveRun::run(g, bindings, naive));
+        const std::vector<Values> found = cantFail(NaiveRun::run(parts, bindings, naive)).heads();
+        EXPECT_EQ(difference(found, expected, g, fastTolerance(DType::Float32)), "") << op << ' ' << offset;
+      }
+    }
 }
 
 // Windows mostly of padding: neither oneDNN nor the loops skip what the reference kernel does not visit.

@@ -310,6 +310,11 @@ TEST(Npz, RUN_04_RefusesOverlappingMembers) {
   EXPECT_EQ(npzRefusal(bytes), "'x.npz': members overlap");
 }
 
+TEST(Npz, RUN_04_RefusesMembersOfOneName) {
+  const Array one = floats({1}, {1});
+  EXPECT_EQ(npzRefusal(writtenNpz({{"w", one}, {"v", one}, {"w", one}})), "'x.npz': two members are called 'w.npy'");
+}
+
 TEST(Npz, RUN_04_InflationIsBounded) {
   // A member that claims a gigabyte from 70 bytes is refused by the ratio deflate can reach.
   std::string bomb = compressed.str();

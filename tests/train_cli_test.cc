@@ -189,6 +189,31 @@ TEST_F(TrainCli, A_14_MxnetTakesFixedRatesAlone) {
   }
 }
 
+// Known before the first step, not after the last.
+TEST_F(TrainCli, ResultsThatCannotBeWrittenCostNoTraining) {
+  for (StringRef flags : {"-o no/params.npz --svg loss.svg", "-o params.npz --svg no/loss.svg"}) {
+    const ToolResult result = train(("--steps 1 --log log.jsonl " + flags).str());
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_FALSE(folder.has("log.jsonl") || folder.has("params.npz") || folder.has("loss.svg")) << flags.str();
+  }
+  const ToolResult result = train("--steps 1 --log /dev/full -o params.npz");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_TRUE(folder.has("params.npz")) << "a full disk under the log does not cost the parameters";
+}
+
+TEST_F(TrainCli, NamesOfFrozenVariablesMayContainCommas) {
+  folder.write("comma.json", R"({"nodes": [{"op": "null", "name": "data", "inputs": []},
+{"op": "null", "name": "a,b", "inputs": []}, {"op": "null", "name": "c", "inputs": []},
+{"op": "broadcast_mul", "name": "m", "inputs": [[0, 0, 0], [1, 0, 0]]},
+{"op": "broadcast_add", "name": "y", "inputs": [[3, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]]})");
+  const std::string command = "train comma.json --data digits.npz --feed data=train_labels --shape a,b=1 --shape c=1 "
+                              "--steps 1 --emit-graph train.json --freeze ";
+  const ToolResult result = folder.run(command + "a,b");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(folder.read("train.json").find("\"a,b_"), std::string::npos) << "no step for it";
+  EXPECT_EQ(folder.run(command + "a,c").code, 1) << "a list";
+}
+
 TEST_F(TrainCli, UsageErrors) {
   for (StringRef flags : {"--epochs 1 --steps 1", "--eval-feed other=test_images", "--momentum 1", "--batch 0"}) {
     ToolResult result = train(flags);
@@ -196,6 +221,7 @@ TEST_F(TrainCli, UsageErrors) {
     EXPECT_NE(result.err.find("[usage]"), std::string::npos) << result.err;
   }
   EXPECT_EQ(folder.run("train digits.json").code, 2);
+  EXPECT_EQ(train("--steps 1 -o one.npz --checkpoint one.npz").code, 2);
 }
 
 }  // namespace

@@ -196,20 +196,23 @@ Value withinLength(DecomposeRule &d) {
   return d.rank(d.x(0)) == 0 ? d.emit(kReshapeLike, {within, d.emit(kCast, {d.x(0)}, {{"dtype", "int64"}})}) : within;
 }
 
-// With m the largest z: exp(z − m) / Σ, or z − m − ln Σ. Beyond a row's length z is −∞ and y is 0, in rows of length 0 too.
+// With z = ±x and m the largest z: exp((z − m) / temperature) / Σ, or (z − m) / temperature − ln Σ. The division comes
+// after the subtraction, because quotients of large numbers round more than their difference. Beyond a row's length z is −∞
+// and y is 0, in rows of length 0 too.
 template <RowFunction F> void decomposeForward(DecomposeRule &d) {
   const SoftmaxParams &p = paramsOf(d.kind());
   const StringRef axis = d.number(p.axis);
   auto over = [&](const OpDef &op, Value v) { return d.emit(op, {v}, {{"axis", axis}, {"keepdims", "True"}}); };
   const double factor = (F == RowFunction::Softmin ? -1 : 1) / p.divisor();
   Value z = d.x(0), within, zero;
-  if (factor != 1) z = d.emit(kMulScalar, {z}, {{"scalar", d.number(factor)}});
+  if (factor < 0) z = d.emit(kMulScalar, {z}, {{"scalar", d.number(-1.0)}});
   if (hasLength(d.kind())) {
     within = withinLength(d);
     zero = d.emit(kZerosLike, {z});
     z = d.emit(kWhere, {within, z, d.emit(kPlusScalar, {zero}, {{"scalar", "-inf"}})});
   }
   z = d.emit(kBroadcastSub, {z, over(kMax, z)});
+  if (std::abs(factor) != 1) z = d.emit(kMulScalar, {z}, {{"scalar", d.number(std::abs(factor))}});
   const Value e = d.emit(kExp, {z}), sum = over(kSum, e);
   Value y =
       F == RowFunction::LogSoftmax ? d.emit(kBroadcastSub, {z, d.emit(kLog, {sum})}) : d.emit(kBroadcastDiv, {e, sum});

@@ -57,19 +57,22 @@ template <class T, class Term> void sumRows(const AxisRows &rows, RowBlock block
   forElements(rows, block, [=](int64_t i, int64_t r) { totals[r] += static_cast<double>(term(i)); });
 }
 
-template <class T> void largestOfRows(const AxisRows &rows, RowBlock block, const T *x, T factor, T *largest) {
+/// Of the elements times `sign`, which is 1 or −1.
+template <class T> void largestOfRows(const AxisRows &rows, RowBlock block, const T *x, T sign, T *largest) {
   std::fill(largest, largest + block.width, -std::numeric_limits<T>::infinity());
   if (rows.inner != 1)
-    return forElements(rows, block, [=](int64_t i, int64_t r) { largest[r] = std::max(largest[r], x[i] * factor); });
+    return forElements(rows, block, [=](int64_t i, int64_t r) { largest[r] = std::max(largest[r], x[i] * sign); });
   T lanes[kLanes];
   std::fill(lanes, lanes + kLanes, largest[0]);
   int64_t i = block.first;
   for (const int64_t end = block.first + rows.length; i < end; i += kLanes)
-    for (int64_t l = 0; l < std::min(kLanes, end - i); ++l) lanes[l] = std::max(lanes[l], x[i + l] * factor);
+    for (int64_t l = 0; l < std::min(kLanes, end - i); ++l) lanes[l] = std::max(lanes[l], x[i + l] * sign);
   for (const T lane : lanes) largest[0] = std::max(largest[0], lane);
 }
 
-/// y = softmax of x · factor along the rows of the block, or its logarithm. x and y may be the same memory.
+/// y = softmax of x · factor along the rows of the block, or its logarithm. x and y may be the same memory. The largest
+/// element is subtracted before the multiplication: products of large elements would round more than their differences, or
+/// be infinite.
 template <class T> struct RowSoftmax {
   const T *x;
   T *y;
@@ -79,18 +82,19 @@ template <class T> struct RowSoftmax {
   void run(const AxisRows &rows, RowBlock block) const {
     T largest[kRowBlock];
     double totals[kRowBlock] = {};
-    largestOfRows(rows, block, x, factor, largest);
-    const T *from = x, scale = factor;
+    const T *from = x, sign = std::copysign(T{1}, factor), scale = std::abs(factor);
+    largestOfRows(rows, block, x, sign, largest);
     T *to = y;
     if (isLog) {
-      forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] = from[i] * scale - largest[r]; });
+      forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] = (from[i] * sign - largest[r]) * scale; });
       sumRows<T>(rows, block, [=](int64_t i) { return math::expOfNonPositive(to[i]); }, totals);
       for (int64_t r = 0; r < block.width; ++r) largest[r] = static_cast<T>(std::log(totals[r]));
       forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] -= largest[r]; });
       return;
     }
-    forElements(rows, block,
-                [=, &largest](int64_t i, int64_t r) { to[i] = math::expOfNonPositive(from[i] * scale - largest[r]); });
+    forElements(rows, block, [=, &largest](int64_t i, int64_t r) {
+      to[i] = math::expOfNonPositive((from[i] * sign - largest[r]) * scale);
+    });
     sumRows<T>(rows, block, [=](int64_t i) { return to[i]; }, totals);
     for (int64_t r = 0; r < block.width; ++r) largest[r] = static_cast<T>(1 / totals[r]);
     forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] *= largest[r]; });

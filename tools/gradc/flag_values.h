@@ -7,6 +7,8 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cmath>
+
 namespace gradc {
 
 /// Sets `out` to the enumerator at the position of `value` among the choices in the flag's placeholder.
@@ -25,7 +27,9 @@ inline bool parseCount(llvm::StringRef value, uint64_t &out) { return !value.get
 
 inline bool parsePositive(llvm::StringRef value, uint64_t &out) { return parseCount(value, out) && out > 0; }
 
-inline bool parseNumber(llvm::StringRef value, double &out) { return llvm::to_float(value, out) && out >= 0; }
+inline bool parseNumber(llvm::StringRef value, double &out) {
+  return llvm::to_float(value, out) && std::isfinite(out) && out >= 0;
+}
 
 inline bool append(std::vector<std::string> &list, llvm::StringRef value) {
   if (value.empty()) return false;

@@ -6,7 +6,11 @@
 #include "ir/out_of_memory.h"
 #include "ir/process_memory.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <new>
 
@@ -52,6 +56,29 @@ Error checkNumFiles(const Verb &verb, const Options &options) {
       .note("`gradc help " + verb.name + "` explains it");
 }
 
+/// Of two results that are written to one file, the later one would replace the other.
+Error checkOutputs(const Options &options) {
+  const std::pair<StringRef, StringRef> outputs[] = {
+      {"output", options.output},          {"outputs", options.outputsFile},
+      {"profile", options.profileFile},    {"svg", options.svgFile},
+      {"log", options.train.log},          {"checkpoint", options.train.checkpoint},
+      {"emit-graph", options.train.graph},
+  };
+  StringMap<StringRef> flagOf;
+  for (const auto &[flag, path] : outputs) {
+    sys::fs::file_status status;
+    const bool isDevice = !sys::fs::status(path, status) && sys::fs::exists(status) && !is_regular_file(status);
+    if (path.empty() || isDevice) continue;
+    SmallString<256> place(path);
+    if (path != "-") sys::fs::make_absolute(place);
+    sys::path::remove_dots(place, /*remove_dot_dot=*/true);
+    const auto [at, isNew] = flagOf.try_emplace(place, flag);
+    if (!isNew)
+      return Failure(ErrorKind::Usage, "'--" + at->second + "' and '--" + flag + "' both name '" + path + "'");
+  }
+  return Error::success();
+}
+
 /// `gradc help [VERB]`.
 Error help(ArrayRef<StringRef> args) {
   if (args.empty() || args[0] == "--help") return printText([](raw_ostream &os) { printHelp(os); });
@@ -69,6 +96,7 @@ Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Tool &tool) {
   }
   if (error) return error;
   if (Error wrong = checkNumFiles(verb, tool.options)) return wrong;
+  if (Error wrong = checkOutputs(tool.options)) return wrong;
   return verb.run(tool);
 }
 

@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <atomic>
 #include <climits>
@@ -76,11 +77,14 @@ void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
 /// Creates a file of a new name beside `target`. Its slot is taken first, so that it is removed whenever a signal comes.
 std::error_code createBeside(StringRef target, std::string &path, int &descriptor, int &slot) {
   constexpr int kAttempts = 128;
+  constexpr size_t kMaxPrefix = 200;  // of the name: file systems allow 255 bytes
+  const size_t nameSize = sys::path::filename(target).size();
+  const StringRef prefix = target.drop_back(nameSize - std::min(nameSize, kMaxPrefix));
   std::error_code code;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    SmallString<256> unique;
-    sys::fs::createUniquePath(target + ".tmp-%%%%%%%%", unique, /*MakeAbsolute=*/false);
-    path = unique.str().str();
+    SmallString<16> digits;  // made apart, because `target` may contain a %
+    sys::fs::createUniquePath("%%%%%%%%", digits, /*MakeAbsolute=*/false);
+    path = (prefix + ".tmp-" + digits).str();
     slot = rememberTemporary(path);
     code = sys::fs::openFileForReadWrite(path, descriptor, sys::fs::CD_CreateNew, sys::fs::OF_None);
     if (!code) return code;
@@ -148,6 +152,8 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
 
   if (std::error_code code = createBeside(target, file.temporary, file.descriptor, file.cleanupSlot))
     return ioError(name, code.message());
+  // A file that is replaced keeps its permissions, where that is allowed.
+  if (exists) static_cast<void>(sys::fs::setPermissions(file.descriptor, status.permissions()));
   file.os = std::make_unique<raw_fd_ostream>(file.descriptor, /*shouldClose=*/true);
   return file;
 }

@@ -6,6 +6,7 @@
 #include "runtime/keys.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
 
@@ -69,7 +70,7 @@ Error setSteps(const TrainFlags &flags, TrainSetup &setup) {
   if (flags.epochs && flags.steps)
     return Failure(ErrorKind::Usage, "'--epochs' and '--steps' both set the length of the training; give one of them");
   const uint64_t perEpoch = static_cast<uint64_t>(setup.examples.size()) / flags.batch;
-  setup.steps = flags.steps ? *flags.steps : flags.epochs.value_or(1) * perEpoch;
+  setup.steps = flags.steps ? *flags.steps : SaturatingMultiply(flags.epochs.value_or(1), perEpoch);
   return Error::success();
 }
 
@@ -112,10 +113,12 @@ Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
   options.batch = static_cast<int64_t>(flags.batch);
   options.seed = tool.options.initSeed.value_or(0);
   if (!flags.isInOrder) options.shuffle = flags.shuffle.value_or(options.seed);
+  const NameIndex names(graph);
   for (const std::string &list : flags.frozen) {
-    SmallVector<StringRef, 4> names;
-    StringRef(list).split(names, ',', -1, false);
-    for (StringRef name : names) options.frozen.push_back(name.str());
+    SmallVector<StringRef, 4> parts;
+    if (names.hasName(list)) parts.push_back(list);
+    else StringRef(list).split(parts, ',', -1, false);
+    for (StringRef part : parts) options.frozen.push_back(part.str());
   }
   return setup;
 }

@@ -63,10 +63,15 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
   options.session.exec.isTraining = flags.gradient.isTraining;
   Expected<std::optional<GradientTable>> table = readGradientTable(graph);
   if (!table) return table.takeError();
+  if (*table && (flags.order > 1 || !flags.noGrad.empty() || !flags.stop.empty()))
+    return Failure(ErrorKind::Usage, "'--order', '--no-grad' and '--stop' belong to forward models; this graph has its "
+                                     "gradients already");
   if (!*table || !flags.wrt.empty() || !flags.of.empty()) {
     Expected<GradientRequest> request = resolve(tool, graph, options.session);
     if (!request) return request.takeError();
     options.gradient = std::move(*request);
+    // The heads of an emitted graph are its gradients as well.
+    if (*table && flags.of.empty()) options.gradient.heads.clear();
   }
   options.gradientOptions = flags.gradient;
   options.order = static_cast<uint32_t>(flags.order);

@@ -115,17 +115,36 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
                                        " steps, and this run takes " + Twine(steps) + " in all");
 }
 
-Error writeResults(const Options &options, const Trainer &trainer, const TrainReport &report) {
-  if (!options.output.empty())
-    if (Error error = writeWhole(options.output, [&](raw_ostream &os) { return trainer.writeParameters(os); }))
-      return error;
-  if (options.svgFile.empty()) return Error::success();
-  const std::string network = options.files.empty() ? "-" : sys::path::filename(options.files[0]).str();
-  return writeWhole(options.svgFile, [&](raw_ostream &os) {
-    writeLossChart(os, report.curves(), "Training of " + network);
-    return Error::success();
-  });
-}
+/// What appears at the end. Opened before the first step: where nothing can be written, no training is lost.
+struct Results {
+  std::optional<OutputFile> parameters, picture;
+
+  static Expected<Results> open(const Options &options) {
+    Results results;
+    for (auto [path, file] : {std::pair(StringRef(options.output), &results.parameters),
+                              std::pair(StringRef(options.svgFile), &results.picture)}) {
+      if (path.empty()) continue;
+      Expected<OutputFile> opened = OutputFile::open(path);
+      if (!opened) return opened.takeError();
+      file->emplace(std::move(*opened));
+    }
+    return results;
+  }
+
+  Error write(const Options &options, const Trainer &trainer, const TrainReport &report) {
+    SmallVector<OutputFile *, 2> files;
+    if (parameters) {
+      if (Error error = trainer.writeParameters(parameters->stream())) return error;
+      files.push_back(&*parameters);
+    }
+    if (picture) {
+      const std::string network = options.files.empty() ? "-" : sys::path::filename(options.files[0]).str();
+      writeLossChart(picture->stream(), report.curves(), "Training of " + network);
+      files.push_back(&*picture);
+    }
+    return commitAll(files);
+  }
+};
 
 Expected<int> runTrain(Tool &tool) {
   const Options &options = tool.options;
@@ -140,6 +159,8 @@ Expected<int> runTrain(Tool &tool) {
   if (!trainer) return trainer.takeError();
   if (Error error = emitGraph(tool, *trainer, schedule)) return error;
   if (Error error = resume(*trainer, flags, setup->steps)) return error;
+  Expected<Results> results = Results::open(options);
+  if (!results) return results.takeError();
 
   TrainReport report(options.output == "-" ? nullptr : &outs(), trainer->metric(), setup->steps);
   if (!flags.log.empty())
@@ -147,9 +168,10 @@ Expected<int> runTrain(Tool &tool) {
   Run run(tool, *trainer, *setup, report);
   Expected<int> code = run.takeSteps();
   if (!code) return code.takeError();
-  if (Error error = report.close()) return error;
   if (*code == 0)
-    if (Error error = writeResults(options, *trainer, report)) return error;
+    if (Error error = results->write(options, *trainer, report)) return error;
+  if (Error error = report.close())
+    return error;  // after the results, which a log that cannot be written must not cost
   if (*code != 0)
     tool.diagnostics.warning("the loss is not finite at step " + Twine(run.whereItFailed()) +
                              ": a lower --lr, a --warmup or --clip may help; nothing more was written");
