@@ -282,20 +282,6 @@ TEST_F(Gradcheck, CLI_03_EmittedGraphsOfOrderTwo) {
   expectPass(second);
 }
 
-// A variable that is listed twice moves once in the direction over all of them.
-TEST_F(Gradcheck, CLI_03_VariablesMayBeListedTwice) {
-  Graph graph = parse("x = var {__shape__=(3,)}; s = var {__shape__=(3,)}; y = elemwise_mul(x, s)");
-  GradientRequest request;
-  request.wrt = allTargets(graph, nullptr).targets;
-  request.wrt.push_back(request.wrt[0]);
-  options.gradient.wrt = request.wrt;
-  const GradcheckReport report = check(graph);
-  EXPECT_TRUE(report.passed());
-  EXPECT_EQ(report.rows.size(), 4u);
-  options.gradient.wrt.clear();
-  expectPass(cantFail(buildGradient(context, graph, request, GradientOptions())).graph);
-}
-
 TEST_F(Gradcheck, CLI_03_GradientsAloneCannotBeChecked) {
   Graph forward = parse("x = var {__shape__=(3,)}; y = exp(x)");
   GradientRequest request;
