@@ -15,6 +15,7 @@ written out.
 """
 import pathlib
 import re
+import zlib
 from dataclasses import dataclass, field, replace as altered
 
 SELECTOR = """#ifndef GRADC_MUTANT_SELECTOR
@@ -49,10 +50,16 @@ class Mutant:
 
 
 def read_lists(folder):
-    """All mutants, numbered from 1, in the order of the files' names."""
+    """All mutants, in the order of the files' names. A number depends on the mutant alone: the same in longer lists, so that
+    a kept copy of a file stays as it is."""
     mutants = read_blocks(folder)
-    for number, mutant in enumerate(mutants, 1):
-        mutant.number = number
+    taken = set()
+    for mutant in mutants:
+        text = "\0".join((mutant.row, mutant.file, mutant.anchor, mutant.find, mutant.replace))
+        mutant.number = zlib.crc32(text.encode("utf-8")) & 0x7fffffff
+        while mutant.number == 0 or mutant.number in taken:
+            mutant.number = (mutant.number + 1) & 0x7fffffff
+        taken.add(mutant.number)
     return mutants
 
 
@@ -145,9 +152,9 @@ def place_all(mutants, root):
             problems.append(f"{mutant.place}: {mutant.row}: {problem}")
     if problems:
         return problems
-    for a in mutants:
-        for b in mutants:
-            if a.number < b.number and a.file == b.file and a.span != b.span:
+    for i, a in enumerate(mutants):
+        for b in mutants[i + 1:]:
+            if a.file == b.file and a.span != b.span:
                 if a.span[0] < b.span[1] and b.span[0] < a.span[1]:
                     problems.append(f"{b.place}: {b.row}: overlaps {a.row} of {a.place}")
     return problems
