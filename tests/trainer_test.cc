@@ -214,6 +214,24 @@ TEST(Trainer, EvaluationCountsEveryExampleOnce) {
   EXPECT_NEAR(parts.loss(), whole.loss(), 1e-6);
 }
 
+// A state with a row per example, as begin states of recurrent networks are, has fewer rows in the last batch.
+TEST(Trainer, EvaluationOfStatesOfTheBatch) {
+  TestGraph g("z = broadcast_mul(data, w); s = elemwise_add(z, state); y = LinearRegressionOutput(s, label)");
+  TrainerOptions options;
+  options.batch = 2;
+  options.frozen = {"state"};
+  options.start = {{"w", floats({1, 1}, {3})}, {"state", floats({2, 1}, {5, 5})}};
+  const Dataset data =
+      cantFail(Dataset::create({{"data", floats({3, 1}, {1, 2, 4})}, {"label", floats({3, 1}, {7, 7, 7})}}));
+  Dataset heldOut = data;
+  // Residuals 1, 4 and 10, the last in a batch of its own.
+  EXPECT_NEAR(cantFail(openTrainer(g, data, options).evaluate(heldOut)).loss(), (1 + 16 + 100) / 6.0, 1e-5);
+  options.start[1] = {"state", floats({2, 1}, {5, 6})};
+  const GradcError error = errorOf(openTrainer(g, data, options).evaluate(heldOut));
+  EXPECT_EQ(error.kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(error.message, "variable 'state' has shape (2,1) in training and (1,1) in the last batch of an evaluation");
+}
+
 TEST(Trainer, EvaluationLeavesTheRunAlone) {
   TestGraph g(kNet);
   Trainer one = openTrainer(g, triangle(48), plainOptions()), other = openTrainer(g, triangle(48), plainOptions());

@@ -6,6 +6,8 @@
 #include "runtime/bindings.h"
 #include "runtime/keys.h"
 
+#include <cstring>
+
 using namespace llvm;
 
 namespace gradc {
@@ -83,11 +85,37 @@ Error Evaluator::prepare(Dataset &data, int64_t batch, ArrayRef<NamedArray> give
   return Error::success();
 }
 
+/// With the shapes of training for variables whose shape does not follow from the examples: those that were given. One at a
+/// time, because others may follow from it.
+SessionOptions Evaluator::optionsFor(const Dataset &data, int64_t batch) const {
+  SessionOptions own = options;
+  InferRequest request = options.hints;
+  const std::vector<NodeId> fed = fedVariables(graph, data);
+  for (size_t c = 0; c < fed.size(); ++c) {
+    DimsBuffer dims = {batch};
+    dims.append(data.rowShape(c).begin(), data.rowShape(c).end());
+    request.shapes.push_back({fed[c], dims});
+  }
+  InferOptions partial = options.infer;
+  partial.allowUnknown = true;
+  Expected<Inference> known = infer(context, graph, request, partial);
+  for (size_t i = 0; known && i < followedVariables.size(); ++i) {
+    const NodeId n = followedVariables[i];
+    if (known->isKnownShape(graph.firstEntry(n))) continue;
+    const Dims dims = followed->inference().shapeOf(followedGraph->firstEntry(n)).dims();
+    request.shapes.push_back({n, DimsBuffer(dims.begin(), dims.end())});
+    own.hints.shapes.push_back(request.shapes.back());
+    known = infer(context, graph, request, partial);
+  }
+  if (!known) consumeError(known.takeError());  // Session::create has the better message
+  return own;
+}
+
 Expected<Session *> Evaluator::sessionFor(const Dataset &data, int64_t batch) {
   auto isOfBatch = [&](const Sized &sized) { return sized.batch == batch; };
   std::vector<Sized>::iterator at = llvm::find_if(sessions, isOfBatch);
   if (at == sessions.end()) {
-    Expected<Session> session = Session::create(context, graph, emptyBatch(data, batch), options);
+    Expected<Session> session = Session::create(context, graph, emptyBatch(data, batch), optionsFor(data, batch));
     if (!session)
       return amend(session.takeError(), [&](GradcError &info) {
         info.notes.push_back({"while preparing a batch of " + std::to_string(batch) + " to evaluate " +
@@ -98,8 +126,34 @@ Expected<Session *> Evaluator::sessionFor(const Dataset &data, int64_t batch) {
     at = std::prev(sessions.end());
   }
   if (followed)
-    for (NodeId n : followedVariables) at->session.assignVariable(n, *followed);
+    for (NodeId n : followedVariables)
+      if (Error error = copyFollowed(n, at->session)) return error;
   return &at->session;
+}
+
+/// A begin state has rows for a whole batch: which of them belong to a smaller one is unknown, unless all are equal.
+Error Evaluator::copyFollowed(NodeId n, Session &to) const {
+  const ShapeRef expected = followed->inference().shapeOf(followedGraph->firstEntry(n));
+  const ShapeRef found = to.inference().shapeOf(graph.firstEntry(n));
+  if (found.dims() == expected.dims()) {
+    to.assignVariable(n, *followed);
+    return Error::success();
+  }
+  const TensorRef target = to.variable(n);
+  Array source{target.dtype, expected.dims().vec(), {}};
+  source.bytes.resize(source.ref().bytes());
+  followed->readVariable(n, source.ref());
+  const size_t width = dtypeBytes(target.dtype);
+  const StringRef bytes(source.bytes.data(), source.bytes.size());
+  if (bytes.empty() || bytes.drop_front(width) != bytes.drop_back(width))
+    return Failure(ErrorKind::BindingMismatch, graph.describe(n) + " has shape " + toString(expected) +
+                                                   " in training and " + toString(found) +
+                                                   " in the last batch of an evaluation")
+        .at(n)
+        .note("only a variable that has one value throughout can change its shape; evaluate whole batches");
+  for (int64_t i = 0; i < target.size(); ++i)
+    std::memcpy(target.as<char>() + static_cast<size_t>(i) * width, bytes.data(), width);
+  return Error::success();
 }
 
 Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {

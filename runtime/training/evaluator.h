@@ -18,13 +18,15 @@ class Evaluator {
   /// Infers shapes and types for batches of `batch` rows of `data`, and converts its columns to the types of their
   /// variables. `given` are the bindings other than the columns. Errors are those of Session::create.
   llvm::Error prepare(Dataset &data, int64_t batch, llvm::ArrayRef<NamedArray> given);
-  /// From now on each evaluation copies the values of these variables from `source`, whose graph begins like this one and
-  /// which must outlive the object.
-  void follow(const Session &source, std::vector<NodeId> variables) {
+  /// From now on each evaluation copies the values of these variables from `source`, a session of `sourceGraph`, which
+  /// begins like the graph here. Both must outlive the object.
+  void follow(const Session &source, const Graph &sourceGraph, std::vector<NodeId> variables) {
     followed = &source;
+    followedGraph = &sourceGraph;
     followedVariables = std::move(variables);
   }
-  /// The whole of `data`, `batch` rows at a time.
+  /// The whole of `data`, `batch` rows at a time. BindingMismatch if a variable whose shape depends on the number of rows
+  /// does not have one value throughout, and the last batch is smaller.
   llvm::Expected<Score> evaluate(Dataset &data, int64_t batch);
 
   /// Of the batches given to `prepare`.
@@ -39,6 +41,8 @@ class Evaluator {
   };
   /// The session, with the values of the source. Created on the first request: most training runs evaluate nothing.
   llvm::Expected<Session *> sessionFor(const Dataset &data, int64_t batch);
+  SessionOptions optionsFor(const Dataset &data, int64_t batch) const;
+  llvm::Error copyFollowed(NodeId n, Session &to) const;
   void convertColumns(Dataset &data) const;
 
   Context &context;
@@ -49,6 +53,7 @@ class Evaluator {
   std::vector<Sized> sessions;
   std::vector<NamedArray> columns;  // one row of each column, for their names and shapes
   const Session *followed = nullptr;
+  const Graph *followedGraph = nullptr;
   std::vector<NodeId> followedVariables;
 };
 

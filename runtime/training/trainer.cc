@@ -219,7 +219,7 @@ Error Trainer::State::shareMemory() {
     assert(training.graph.name(n) == forward.name(n) && "the network is a prefix of its training graph");
     if (forward.isVariable(n) && !llvm::is_contained(fed, n)) variables.push_back(n);
   }
-  evaluator->follow(*session, std::move(variables));
+  evaluator->follow(*session, training.graph, std::move(variables));
   return Error::success();
 }
 
