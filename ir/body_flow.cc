@@ -23,6 +23,7 @@ std::vector<NodeId> bodyInputs(const Graph &body) {
 FlowBuilder::FlowBuilder(const NodeKind &kind, BodyFlow::Form form) : kind(kind) {
   made.form = form;
   made.isStacked.assign(kind.numOutputs, false);
+  made.isShort.assign(kind.numOutputs, false);
 }
 
 void FlowBuilder::expect(bool holds, const Twine &text) {
@@ -220,6 +221,9 @@ Expected<BodyFlow> FlowBuilder::finish() && {
   for (const BodyFlow::State &state : made.states)
     if (state.startsAtZero) made.isRead[state.operand] = false;
   if (failed) return std::move(failure);
+  const bool mayEndEarly = made.countOutput || made.countOperand;
+  for (uint32_t o = 0; o < kind.numOutputs; ++o)
+    made.isShort[o] = made.isStacked[o] && mayEndEarly && (made.isShort[o] || o >= kind.numVisible);
   findInPlaceStates();
   return std::move(made);
 }

@@ -45,7 +45,10 @@ struct BodyFlow {
   std::vector<State> states;    // of a loop
   std::vector<bool> isRead;     // by operand: read by a body, or as a start value or count
   std::vector<bool> isMutated;  // by operand: a body overwrites it
-  std::vector<bool> isStacked;  // by output of the node: one row per step; rows of steps not run: see isShortOutput
+  std::vector<bool> isStacked;  // by output of the node: one row per step; rows of steps not run: see isShort
+  /// By output: a stack of a loop that may end early, whose rows of steps that do not run stay unwritten; in other stacks they
+  /// are zeros. Outputs added for a gradient always are.
+  std::vector<bool> isShort;
   std::optional<uint32_t> countOperand;    // the most steps to run
   std::optional<uint32_t> countOutput;     // int64, shape (1,): the number of steps run
   std::optional<uint32_t> decisionOutput;  // of a branch, shape (1,): 1 where body 1 ran, else 0

@@ -180,7 +180,7 @@ class LoopRun {
   // Readers of other outputs read only the rows that were written.
   void clearRest() {
     for (uint32_t o = 0; o < call.kind->numVisible; ++o) {
-      if (!flow.isStacked[o] || !call.wants(o) || isShortOutput(*call.kind, o)) continue;
+      if (!flow.isStacked[o] || !call.wants(o) || flow.isShort[o]) continue;
       char *end = call.out[o].as<char>() + call.out[o].bytes(), *rest = rowOf(call.out[o], steps);
       if (rest != end) std::memset(rest, 0, static_cast<size_t>(end - rest));
     }
@@ -198,18 +198,7 @@ class LoopRun {
 
 }  // namespace
 
-bool isShortOutput(const NodeKind &kind, uint32_t output) {
-  const BodyFlow *flow = kind.flow;
-  if (!flow || !flow->isStacked[output] || (!flow->countOutput && !flow->countOperand)) return false;
-  if (output >= kind.numVisible) return true;
-  const std::optional<StringRef> list = kind.attrs.get("short_out_data");
-  SmallVector<StringRef, 4> elements;
-  if (list) list->trim("()").split(elements, ',', -1, false);
-  return llvm::any_of(elements, [&](StringRef element) {
-    uint32_t number = 0;
-    return !element.trim().getAsInteger(10, number) && number == output;
-  });
-}
+bool isShortOutput(const NodeKind &kind, uint32_t output) { return kind.flow && kind.flow->isShort[output]; }
 
 void runFlow(const KernelCall &call) {
   bindWhole(call);

@@ -133,6 +133,38 @@ TEST(CtcLoss, A_17_UnlikelyLabelsInSinglePrecision) {
   expectClose(found[1].values, expected[1].values, 1e-6);
 }
 
+// Blanks are so likely that the paths that spell the labels have a probability below the smallest number.
+TEST(CtcLoss, A_17_HO_01_LossesBeyondTheSmallestNumber) {
+  constexpr int64_t kTime = 30, kLabels = 12, kClasses = 5;
+  Numbers logits, labels;
+  for (uint64_t i = 0; i < kTime * kClasses; ++i) logits.push_back(i % kClasses == 0 ? 100 : drawNumber(3, i));
+  for (int64_t i = 0; i < kLabels; ++i) labels.push_back(static_cast<double>(1 + i % 4));
+  const Bindings bindings = {{"x", Array({kTime, 1, kClasses}, logits)}, {"label", Array({1, kLabels}, labels)}};
+  TestGraph g("y = CTCLoss(x, label); heads y, y:1");
+  const std::vector<Array> expected = evaluate(g, bindings);
+  EXPECT_GT(expected[0].values[0], 1000);
+  const std::vector<Array> found = evaluate(cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr)), bindings);
+  EXPECT_NEAR(found[0].values[0], expected[0].values[0], 1e-12 * expected[0].values[0]);
+  expectClose(found[1].values, expected[1].values, 1e-11);
+  // Of order 2, by differences of the kernel's gradient.
+  Numbers weights;
+  for (size_t k = 0; k < logits.size(); ++k) weights.push_back(static_cast<double>(k % 7));
+  Bindings weighted = bindings;
+  weighted["c"] = Array({kTime, 1, kClasses}, weights);
+  TestGraph sum("g = _ctc_loss_grad(x, label); y = elemwise_mul(g, c)");
+  const Numbers second = gradientValues(sum.context, sum, {"x"}, weighted, 1)[0].values;
+  for (size_t i : {0, 1, 42, 77}) {
+    double slope = 0;
+    for (double side : {1e-5, -1e-5}) {
+      Bindings moved = bindings;
+      moved["x"].values[i] += side;
+      const Numbers gradient = evaluate(g, moved)[1].values;
+      for (size_t k = 0; k < gradient.size(); ++k) slope += weights[k] * gradient[k] / (2 * side);
+    }
+    EXPECT_NEAR(second[i], slope, 1e-6) << i;
+  }
+}
+
 // As the kernel says: such a label has the loss infinity, and no gradient at any order.
 TEST(CtcLoss, HO_01_LabelsOutOfRangeInLoops) {
   for (auto [one, other] : {std::pair(7.0, 1.0), {1.0, -3.0}, {1e300, 7.0}}) {

@@ -83,6 +83,28 @@ TEST(OrderingOps, HO_02_ProductsOfZeros) {
       checkDerivatives({op, axis, {{{1, 4}, x}}, {}, {}, {}}, {"x0"}, 3);
 }
 
+// In operators of a host: right where factors are 0, and no tensor is larger than x, whatever the order.
+TEST(OrderingOps, A_17_HO_02_ProductsOfOtherFactorsAreLoops) {
+  auto secondOrder = [](const char *shape, const Target &target, const Bindings &bindings) {
+    TestGraph g(std::string("x = var {__shape__=") + shape + "}; y = prod(x) {axis=(0,2)}");
+    const Graph graph = gradientOf(g.context, g, {"x"}, 2).graph;
+    const Inference known = cantFail(infer(g.context, graph, {}, InferOptions()));
+    const Graph lowered = cantFail(lowerTo(g.context, graph, target, &known));
+    const Inference sizes = cantFail(infer(g.context, lowered, {}, InferOptions()));
+    int64_t largest = 0;
+    for (uint32_t e = 0; e < lowered.numEntries(); ++e) largest = std::max(largest, sizes.elements(EntryId(e)));
+    EXPECT_EQ(countOps(lowered, "_product_gradient"), 0u);
+    EXPECT_EQ(largest, sizes.elements(lowered.entry(Value{nodeNamed(lowered, "x")})));
+    if (bindings.empty()) return;
+    const std::vector<Array> before = evaluate(graph, bindings), after = evaluate(lowered, bindings);
+    for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
+  };
+  for (const Target *target : {&kPrimitivesTarget, &kMxnetTarget}) {
+    secondOrder("(500,2,2)", *target, {});
+    secondOrder("(2,2,2)", *target, {{"x", Array(std::vector<int64_t>{2, 2, 2}, {0, 2, 0.5, 3, 0, 4, -1, 2})}});
+  }
+}
+
 TEST(OrderingOps, RUN_02_RunningSums) {
   checkRow({"_np_cumsum", {}, {{{2, 2}, {1, 2, 3, 4}}}, {4}, {1, 3, 6, 10}, {{0.5, 1.25, 1, -0.25}}});
   auto sums = [](const std::string &type, const std::string &value) {

@@ -96,6 +96,7 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   expectShort(flow, p, "short_data", p.shortData, p.numData);
   expectShort(flow, p, "short_out_data", p.shortOutData, p.numOutData);
   if (flow.hasFailed()) return std::move(flow).finish();
+  for (int64_t output : p.shortOutData.value_or(Dims())) flow.flow().isShort[static_cast<size_t>(output)] = true;
   for (unsigned s = 0; s < numStates; ++s)
     flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);
   flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutData) + numStates, true);

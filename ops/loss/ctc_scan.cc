@@ -1,9 +1,10 @@
 // CTCLoss and its gradient in simpler operators: a loop over the steps and, for the gradient, another one in reverse.
 // No size has to be known.
 //
-// Paths are summed as probabilities, scaled at each step to add up to 1; the loss follows from the logarithms of the
-// scales. They are float64 whatever the type of the data: where blanks are likely, as early in training, float32 cannot hold the
-// shares of paths that spell many labels. Blanks (one more than labels) and labels are separate matrices, (batch, places).
+// Paths are summed in logarithms, as in the kernel: where blanks are likely, as early in training, the share of the paths that
+// spell many labels may be below the smallest number. They are float64 whatever the type of the data. What has no path has the
+// logarithm kImpossible or less, which unlike -inf has gradients. Blanks (one more than labels) and labels are separate
+// matrices, (batch, places).
 // Tested by tests/ctc_loss_test.cc
 #include "ir/grad_rule.h"
 #include "ops/control/scan_builder.h"
@@ -17,6 +18,8 @@ namespace {
 
 using Direction = ScanBuilder::Direction;
 
+constexpr StringRef kImpossible = "-1e30", kImprobable = "-1e29";
+
 class ScannedCtc {
  public:
   explicit ScannedCtc(DecomposeRule &d) : d(d), p(d.params<CtcParams>()) { prepare(); }
@@ -24,25 +27,28 @@ class ScannedCtc {
   void sayLoss(size_t output) {
     runForward();
     if (d.hasFailed()) return;
-    const Value logarithms = emit(kSum, {emit(kLog, {scales})}, {{"axis", "(0, 2)"}});
-    const Value ends = rowSum(times(finalBlanks, lastBlank), times(finalLabels, lastLabel), "False");
-    const Value total = emit(kElemwiseAdd, {logarithms, emit(kLog, {orOne(fits, ends)})});
-    d.y(output, asData(choose(fits, emit(kNegative, {total}), zeros(total))));
+    const Value ends = beside(plus(finalBlanks, only(lastBlank)), plus(finalLabels, only(lastLabel)));
+    const Value highest = highestOf(ends);
+    const Value total = plus(sum(highest, "1"), emit(kLog, {sum(relative(ends, highest), "1")}));
+    const Value isPossible = emit(kGreaterScalar, {total}, {{"scalar", kImprobable}});
+    const Value loss = emit(kNegative, {choose(isPossible, total, emit(kLog, {zeros(total)}))});
+    d.y(output, asData(choose(fits, loss, zeros(total))));
   }
 
   void sayGradient() {
     runForward();
     if (d.hasFailed()) return;
     ScanBuilder scan(d, Direction::Down);
-    const Value after[] = {scan.state(lastBlank), scan.state(lastLabel)};
+    const Value after[] = {scan.state(only(lastBlank)), scan.state(only(lastLabel))};
     loop = &scan;
     Step step = nextStep();
-    const Value blanks = scan.row(pathBlanks), labels = scan.row(pathLabels), scale = scan.row(scales);
-    const Value gradient =
-        emit(kElemwiseSub, {step.probabilities, spelled(step, times(blanks, after[0]), times(labels, after[1]))});
+    const Value blanks = plus(scan.row(pathBlanks), after[0]), labels = plus(scan.row(pathLabels), after[1]);
+    const Value highest = highestOf(beside(blanks, labels));
+    const Value gradient = emit(
+        kElemwiseSub, {emit(kExp, {step.logits}), spelled(step, relative(blanks, highest), relative(labels, highest))});
     const Value isUsed = given(hasPath), row = choose(isUsed, gradient, zeros(gradient));
     const size_t rows = scan.stack(within(step, row, zeros(row)));
-    stepBack(scan, step, scale, after);
+    stepBack(scan, step, after);
     loop = nullptr;
     scan.finish();
     if (!d.hasFailed()) d.y(0, asData(scan.stacked(rows)));
@@ -50,9 +56,10 @@ class ScannedCtc {
 
  private:
   struct Step {
-    Value probabilities;               // (batch, classes)
-    Value inside;                      // (batch,): whether the step belongs to the sequence; invalid: always
-    Value classOf, ofBlank, ofLabels;  // (batch, labels, classes), (batch, 1), (batch, labels): of places
+    Value logits;             // (batch, classes): logarithms of probabilities
+    Value inside;             // (batch,): whether the step belongs to the sequence; invalid: always
+    Value classOf;            // (batch, labels, classes)
+    Value ofBlank, ofLabels;  // (batch, 1), (batch, labels): logarithms of probabilities
   };
 
   // ---- emitting, within the loop where there is one
@@ -73,6 +80,7 @@ class ScannedCtc {
   Value withoutLast(Value v) { return columns(v, "None", "-1"); }
   Value zeros(Value like) { return emit(kZerosLike, {like}); }
   Value times(Value a, Value b) { return emit(kElemwiseMul, {a, b}); }
+  Value plus(Value a, Value b) { return emit(kElemwiseAdd, {a, b}); }
   Value expand(Value v, StringRef axis) { return emit(kExpandDims, {v}, {{"axis", axis}}); }
   Value choose(Value condition, Value a, Value b) { return emit(kWhere, {condition, a, b}); }
   Value orOne(Value condition, Value v) { return choose(condition, v, emit(kOnesLike, {v})); }
@@ -91,12 +99,40 @@ class ScannedCtc {
     return emit(kElemwiseAdd, {sum(a, "1", keepsAxis), sum(b, "1", keepsAxis)});
   }
 
+  // ---- logarithms. The largest is rounded down: what it is taken from does not depend on it, so it needs no gradient.
+
+  // 0 where the condition is 1, and kImpossible where it is 0.
+  Value only(Value condition) {
+    return emit(kMulScalar, {emit(kRminusScalar, {condition}, {{"scalar", "1"}})}, {{"scalar", kImpossible}});
+  }
+  Value highestOf(Value rows) { return emit(kFloor, {emit(kMax, {rows}, {{"axis", "1"}, {"keepdims", "True"}})}); }
+  Value relative(Value v, Value highest) { return emit(kExp, {emit(kBroadcastSub, {v, highest})}); }
+  Value logSum(std::initializer_list<Value> terms) {
+    Value highest, total;
+    for (Value v : terms) highest = highest.isValid() ? emit(kBroadcastMaximum, {highest, v}) : v;
+    highest = emit(kFloor, {highest});
+    for (Value v : terms) {
+      const Value share = emit(kExp, {emit(kElemwiseSub, {v, highest})});
+      total = total.isValid() ? plus(total, share) : share;
+    }
+    return plus(highest, emit(kLog, {total}));
+  }
+
   // ---- what does not depend on the step
 
+  void prepareLogits() {
+    const Value x = wide(d.x(0));
+    const Value highest = emit(kFloor, {emit(kMax, {x}, {{"axis", "2"}, {"keepdims", "True"}})});
+    const Value difference = emit(kBroadcastSub, {x, highest});
+    const Value total = emit(kLog, {sum(emit(kExp, {difference}), "2", "True")});
+    logits = emit(kMaximumScalar, {emit(kBroadcastSub, {difference, total})}, {{"scalar", kImpossible}});
+  }
+
   void prepare() {
-    probabilities = emit(kSoftmax, {wide(d.x(0))}, {{"axis", "-1"}});
-    const Value ofStep = sum(probabilities, "0"), times = indices(sum(probabilities, "2"), "0");
+    prepareLogits();
+    const Value ofStep = sum(logits, "0"), times = indices(sum(logits, "2"), "0");
     none = zeros(columns(ofStep, "None", "1"));
+    impossible = emit(kPlusScalar, {none}, {{"scalar", kImpossible}});
     const Value classes = indices(ofStep, "1");
     blank = p.blank == CtcBlank::First ? none : emit(kMax, {classes}, {{"axis", "1"}, {"keepdims", "True"}});
     isBlank = emit(kBroadcastEqual, {classes, blank});
@@ -114,6 +150,7 @@ class ScannedCtc {
     const Value isLabel = labelsInUse(labels, index);
     const Value isClass = emit(kBroadcastEqual, {expand(labels, "2"), classes});
     classOf = emit(kBroadcastMul, {isClass, expand(isLabel, "2")});
+    onlyClasses = only(sum(classOf, "2"));
     const Value count = sum(isLabel, "1", "True");
     const Value places = indices(beside(labels, none), "1");
     lastBlank = emit(kBroadcastEqual, {count, places});
@@ -123,7 +160,7 @@ class ScannedCtc {
     // The first label has none before it; its result is not used.
     const Value before = withoutLast(beside(none, labels));
     const Value differs = emit(kNotEqual, {labels, before});
-    skips = times(differs, emit(kBroadcastNotEqual, {labels, blank}));
+    onlySkips = only(times(differs, emit(kBroadcastNotEqual, {labels, blank})));
     const Value isLater = emit(kGreaterScalar, {index}, {{"scalar", "0"}});
     const Value repeats = times(times(emit(kRminusScalar, {differs}, {{"scalar", "1"}}), isLater), isLabel);
     const Value needed = emit(kElemwiseAdd, {sum(isLabel, "1"), sum(repeats, "1")});
@@ -144,11 +181,11 @@ class ScannedCtc {
 
   Step nextStep() {
     Step step;
-    step.probabilities = loop->row(probabilities);
+    step.logits = loop->row(logits);
     if (inside.isValid()) step.inside = loop->row(inside);
     step.classOf = given(classOf);
-    step.ofBlank = sum(times(given(isBlank), step.probabilities), "1", "True");
-    step.ofLabels = sum(emit(kBroadcastMul, {step.classOf, expand(step.probabilities, "1")}), "2");
+    step.ofBlank = sum(times(given(isBlank), step.logits), "1", "True");
+    step.ofLabels = plus(sum(emit(kBroadcastMul, {step.classOf, expand(step.logits, "1")}), "2"), given(onlyClasses));
     return step;
   }
 
@@ -160,25 +197,21 @@ class ScannedCtc {
   // Extends paths by a step: from a blank or label to itself or the next place, or from a label past the next blank.
   void runForward() {
     ScanBuilder scan(d);
-    const Value oldBlanks = scan.state(firstBlank), oldLabels = scan.state(firstLabel);
+    const Value oldBlanks = scan.state(only(firstBlank)), oldLabels = scan.state(only(firstLabel));
     loop = &scan;
     const Step step = nextStep();
-    const Value nothing = given(none), shifted = beside(nothing, oldLabels);
-    Value labels = emit(kElemwiseAdd, {oldLabels, withoutLast(oldBlanks)});
-    labels = emit(kElemwiseAdd, {labels, times(given(skips), withoutLast(shifted))});
-    labels = times(labels, step.ofLabels);
-    const Value blanks = emit(kBroadcastMul, {emit(kElemwiseAdd, {oldBlanks, shifted}), step.ofBlank});
-    const Value total = rowSum(blanks, labels, "True");
-    const Value scale = within(step, total, emit(kOnesLike, {total}));
-    const Value newBlanks = within(step, emit(kBroadcastDiv, {blanks, scale}), oldBlanks),
-                newLabels = within(step, emit(kBroadcastDiv, {labels, scale}), oldLabels);
+    const Value shifted = beside(given(impossible), oldLabels);
+    const Value skipping = plus(withoutLast(shifted), given(onlySkips));
+    const Value labels = plus(logSum({oldLabels, withoutLast(oldBlanks), skipping}), step.ofLabels);
+    const Value blanks = emit(kBroadcastAdd, {logSum({oldBlanks, shifted}), step.ofBlank});
+    const Value newBlanks = within(step, blanks, oldBlanks), newLabels = within(step, labels, oldLabels);
     loop = nullptr;
-    const size_t scaleRows = scan.stack(scale), blankRows = scan.stack(newBlanks), labelRows = scan.stack(newLabels);
+    const size_t blankRows = scan.stack(newBlanks), labelRows = scan.stack(newLabels);
     scan.setNext(oldBlanks, newBlanks);
     scan.setNext(oldLabels, newLabels);
     scan.finish();
     if (d.hasFailed()) return;
-    scales = scan.stacked(scaleRows), pathBlanks = scan.stacked(blankRows), pathLabels = scan.stacked(labelRows);
+    pathBlanks = scan.stacked(blankRows), pathLabels = scan.stacked(labelRows);
     finalBlanks = scan.final(oldBlanks), finalLabels = scan.final(oldLabels);
   }
 
@@ -191,29 +224,28 @@ class ScannedCtc {
   }
 
   // Derives what follows the previous step from what follows this one.
-  void stepBack(ScanBuilder &scan, const Step &step, Value scale, const Value (&after)[2]) {
-    const Value fromBlanks = emit(kBroadcastMul, {after[0], step.ofBlank}), fromLabels = times(after[1], step.ofLabels);
-    const Value nothing = given(none);
-    const Value blanks = emit(kElemwiseAdd, {fromBlanks, beside(fromLabels, nothing)});
-    Value labels = emit(kElemwiseAdd, {fromLabels, withoutFirst(fromBlanks)});
-    labels = emit(kElemwiseAdd, {labels, withoutFirst(beside(times(given(skips), fromLabels), nothing))});
-    scan.setNext(after[0], within(step, emit(kBroadcastDiv, {blanks, scale}), after[0]));
-    scan.setNext(after[1], within(step, emit(kBroadcastDiv, {labels, scale}), after[1]));
+  void stepBack(ScanBuilder &scan, const Step &step, const Value (&after)[2]) {
+    const Value fromBlanks = emit(kBroadcastAdd, {after[0], step.ofBlank}), fromLabels = plus(after[1], step.ofLabels);
+    const Value nothing = given(impossible), skipping = beside(plus(fromLabels, given(onlySkips)), nothing);
+    const Value blanks = logSum({fromBlanks, beside(fromLabels, nothing)});
+    const Value labels = logSum({fromLabels, withoutFirst(fromBlanks), withoutFirst(skipping)});
+    scan.setNext(after[0], within(step, blanks, after[0]));
+    scan.setNext(after[1], within(step, labels, after[1]));
   }
 
   DecomposeRule &d;
   const CtcParams &p;
-  ScanBuilder *loop = nullptr;  // whose body is being built
-  Value probabilities,
-      inside;         // (time, batch, classes), (time, batch): invalid if every step belongs to its sequence
-  Value none, blank;  // (batch, 1): 0, and the class of the blank
-  Value isBlank;      // (batch, classes): 1 at the blank
-  Value classOf;      // (batch, labels, classes): 1 at a label's class
-  Value skips;        // (batch, labels): 1 where a label differs from the one before
+  ScanBuilder *loop = nullptr;    // whose body is being built
+  Value logits;                   // (time, batch, classes): logarithms of probabilities
+  Value inside;                   // (time, batch): invalid if every step belongs to its sequence
+  Value none, impossible, blank;  // (batch, 1): 0, kImpossible, and the class of the blank
+  Value isBlank;                  // (batch, classes): 1 at the blank
+  Value classOf;                  // (batch, labels, classes): 1 at a label's class
+  Value onlyClasses, onlySkips;  // (batch, labels): kImpossible at labels that are no class, or equal to the one before
   Value firstBlank, firstLabel, lastBlank, lastLabel;  // where paths begin and end, (batch, places)
   Value fits;                                          // (batch,): whether there are enough steps
   Value hasPath;                                       // (batch,): whether the labels are classes, too
-  Value scales, pathBlanks, pathLabels;                // (time, batch, places): of paths up to each step, scaled
+  Value pathBlanks, pathLabels;                        // (time, batch, places): logarithms, of paths up to each step
   Value finalBlanks, finalLabels;
 };
 

@@ -9,6 +9,7 @@
 #include "ir/inference.h"
 #include "ir/number.h"
 #include "ops/amended.h"
+#include "ops/control/scan_builder.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/reduction/groups.h"
@@ -147,54 +148,60 @@ void differentiateProducts(GradRule &g) {
   }
 }
 
-// `where` infers no shape until its condition is fully known, so the shape comes from `like`.
-Value choose(DecomposeRule &d, Value condition, Value x, Value y, Value like) {
-  return d.emit(kReshapeLike, {d.emit(kWhere, {condition, x, y}), like});
+// The products of the rows before each one, from one end of `factors`: coefficients by set of directions, as in `multiply`.
+SmallVector<Value, 4> productsBefore(DecomposeRule &d, ScanBuilder::Direction direction, ArrayRef<Value> factors) {
+  const size_t sets = size_t{1} << (factors.size() - 1);
+  const Value zeros = d.emit(kZerosLike, {d.emit(kSum, {factors[0]}, {{"axis", "0"}})});
+  ScanBuilder loop(d, direction);
+  SmallVector<Value, 4> rows, products;
+  for (Value v : factors) rows.push_back(loop.row(v));
+  for (size_t set = 0; set < sets; ++set) products.push_back(loop.state(set ? zeros : d.emit(kOnesLike, {zeros})));
+  SmallVector<size_t, 4> numbers;
+  for (size_t set = 0; set < sets; ++set) {
+    Value next = loop.emit(kElemwiseMul, {products[set], rows[0]});
+    for (size_t l = 1; l < rows.size(); ++l)
+      if (const size_t bit = size_t{1} << (l - 1); set & bit)
+        next = loop.emit(kElemwiseAdd, {next, loop.emit(kElemwiseMul, {products[set ^ bit], rows[l]})});
+    loop.setNext(products[set], next);
+    numbers.push_back(loop.stack(products[set]));
+  }
+  loop.finish();
+  SmallVector<Value, 4> stacked;
+  for (size_t number : numbers) stacked.push_back(d.hasFailed() ? factors[0] : loop.stacked(number));
+  return stacked;
 }
 
-// Row k of a square per group holds the factors with 1 in place of factor k, and the directions with 0 there.
+// As the kernel: the products of the factors before each one, times those of the factors behind it, one loop for each.
 void decomposeProducts(DecomposeRule &d) {
   const size_t rank = d.rank(d.x(0));
   const std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(d.params<ReduceParams>(), rank);
   if (!isReduced) return d.refuse(ErrorKind::InferConflict, "has an axis that its input does not have");
   if (!is_contained(*isReduced, true)) return d.y(0, d.emit(d.numInputs() == 1 ? kOnesLike : kZerosLike, {d.x(0)}));
   DimsBuffer order, back(rank, 0);
-  for (bool wanted : {false, true})
+  for (bool wanted : {true, false})
     for (size_t axis = 0; axis < rank; ++axis)
       if ((*isReduced)[axis] == wanted) order.push_back(static_cast<int64_t>(axis));
   for (size_t i = 0; i < rank; ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  const size_t numKept = static_cast<size_t>(count(*isReduced, false));
-  const int64_t row = static_cast<int64_t>(numKept), column = row + 1;
+  const size_t numReduced = static_cast<size_t>(count(*isReduced, true));
   auto arranged = [&](Value v) { return d.emit(kTranspose, {v}, {{"axes", d.tuple(order)}}); };
-  auto square = [&](Value v) {
-    v = arranged(v);
-    for (size_t left = rank - numKept; left > 1; --left) {
-      DimsBuffer merged(numKept, 0);
-      merged.push_back(-3);
-      merged.append(left - 2, 0);
+  SmallVector<Value, 4> factors;  // (factors of a group, groups)
+  for (size_t i = 0; i < d.numInputs(); ++i) {
+    Value v = arranged(d.x(i));
+    for (size_t left = numReduced; left > 1; --left) {
+      DimsBuffer merged = {-3};
+      merged.append(rank - numReduced + left - 2, 0);
       v = d.emit(kReshape, {v}, {{"shape", d.tuple(merged)}});
     }
-    const Value wide = d.emit(kExpandDims, {v}, {{"axis", d.number(row)}});
-    const Value high = d.emit(kExpandDims, {v}, {{"axis", d.number(column)}});
-    return d.emit(kBroadcastLike, {wide, high}, {{"lhs_axes", d.number(row)}, {"rhs_axes", d.number(row)}});
-  };
-  const Value factors = square(d.x(0)), ones = d.emit(kOnesLike, {factors}), zeros = d.emit(kZerosLike, {factors});
-  const Value diagonal = d.emit(kEqual, {d.emit(kCumsum, {ones}, {{"axis", d.number(row)}}),
-                                         d.emit(kCumsum, {ones}, {{"axis", d.number(column)}})});
-  SmallVector<Value, 8> operands = {choose(d, diagonal, ones, factors, factors)};
-  for (size_t l = 2; l < d.numInputs(); ++l) operands.push_back(d.emit(kWhere, {diagonal, zeros, square(d.x(l))}));
-  Value result;
-  if (d.numInputs() == 1) {
-    result = d.emit(kProd, {operands[0]}, {{"axis", d.number(column)}});
-  } else {
-    const Value first = d.emit(kWhere, {diagonal, zeros, square(d.x(1))});
-    const AttrText attrs[] = {{"axis", d.number(column)},
-                              {"num_args", d.number(static_cast<int64_t>(operands.size()))}};
-    const Value others = d.emit(kProductGradient, operands, d.context().attrs(attrs));
-    result = d.emit(kSum, {d.emit(kElemwiseMul, {first, others})}, {{"axis", d.number(column)}});
+    factors.push_back(d.emit(kFlatten, {v}));
   }
-  const Value shaped = d.emit(kReshapeLike, {result, arranged(d.x(0))});
-  d.y(0, d.emit(kTranspose, {shaped}, {{"axes", d.tuple(back)}}));
+  const SmallVector<Value, 4> before = productsBefore(d, ScanBuilder::Direction::Up, factors),
+                              behind = productsBefore(d, ScanBuilder::Direction::Down, factors);
+  Value sum;
+  for (size_t set = 0; set < before.size(); ++set) {
+    const Value term = d.emit(kElemwiseMul, {before[set], behind[before.size() - 1 - set]});
+    sum = set ? d.emit(kElemwiseAdd, {sum, term}) : term;
+  }
+  d.y(0, d.emit(kTranspose, {d.emit(kReshapeLike, {sum, arranged(d.x(0))})}, {{"axes", d.tuple(back)}}));
 }
 
 constinit const OpDef kProductGradient = {
@@ -220,6 +227,11 @@ constinit const OpDef kProductGradient = {
           return productsBytes(k.params<ReduceParams>(), in[0].shape, in.size() - 1);
         },
 };
+
+// `where` infers no shape until its condition is fully known, so the shape comes from `like`.
+Value choose(DecomposeRule &d, Value condition, Value x, Value y, Value like) {
+  return d.emit(kReshapeLike, {d.emit(kWhere, {condition, x, y}), like});
+}
 
 Value others(DecomposeRule &d, Value factors) { return d.emit(kProductGradient, {factors}, productAttrs(d, 1)); }
 Value repeatedHead(DecomposeRule &d) { return d.emit(kRepeatAxesLike, {d.x(0), d.x(1)}, d.attrs()); }

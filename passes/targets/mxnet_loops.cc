@@ -248,7 +248,9 @@ void mxnetCond(DecomposeRule &d) {
         if (!isFull(shape) || !known.isValid())
           return d.refuse(ErrorKind::InferMissing,
                           "needs the shape of output " + Twine(o) + ", because both branches must yield it");
-        branch.yield(branch.zeros(d.dtype(d.self(o)), known, shape.dims()));
+        // Counts and decisions within the other branch have other types than before.
+        const DType type = d.dtype(d.self(o));
+        branch.yield(branch.zeros(isFloating(type) ? type : DType::Unknown, known, shape.dims()));
       }
     }
     bodies.push_back(std::move(branch).finish().graph);
