@@ -56,6 +56,7 @@ class Caller {
     draw = signature->isRandom ? request.draw ? request.draw : engine.numDraws + 1 : 0;
     if (!signature->isEmpty) {
       if (Error error = compute(memory)) {
+        countFailedWrites(memory);
         if (node) engine.store.freeSized(node, TapeNode::bytes(numInputs(), numKept()));
         return error;
       }
@@ -90,7 +91,7 @@ class Caller {
 
   Error checkWrites() {
     for (uint32_t i : signature->mutated)
-      if (Error error = engine.checkWritable(input(i), request.modes)) return error;
+      if (Error error = engine.checkWritable(input(i), request.modes, false)) return error;
     if (request.into.empty()) return Error::success();
     if (request.into.size() != signature->numVisible)
       return Failure(ErrorKind::Arity, "operator '" + signature->handle->spelling + "' has " +
@@ -105,7 +106,7 @@ class Caller {
                                                        "': expected " +
                                                        describeTensor(engine.store.shapes[type.shape], type.dtype) +
                                                        ", got " + describeTensor(ShapeRef(to.shapeDims()), to.dtype));
-      if (Error error = engine.checkWritable(to, request.modes)) return error;
+      if (Error error = engine.checkWritable(to, request.modes, true)) return error;
       for (size_t k = 0; k < o; ++k)
         if (overlap(*to.storage, *request.into[k].get()->storage))
           return Failure(ErrorKind::BufferAlias, "outputs " + Twine(k) + " and " + Twine(o) + " of '" +
@@ -177,9 +178,21 @@ class Caller {
       else withThreads(engine.options.threads, [&] { s.fast->run(s.call); });
       return engine.failure.hasFailed() ? engine.failure.take() : Error::success();
     };
-    return catching("to run the operator", body, [&](Failure failure) {
+    Error error = catching("to run the operator", body, [&](Failure failure) {
       return std::move(failure).note("while running operator '" + s.handle->spelling + "'");
     });
+    if (error) consumeError(engine.failure.take());  // a kernel may leave one error and throw another
+    return error;
+  }
+
+  /// A kernel that fails may have written some of what it was to overwrite: values that are kept there are stale.
+  void countFailedWrites(Outputs &memory) {
+    if (request.into.empty() && signature->mutated.empty()) return;
+    ++engine.numCalls;
+    for (size_t o = 0; o < request.into.size(); ++o)
+      if (Storage *const target = request.into[o].get()->storage; memory[o] == target)
+        target->countWrite(request.kind.value, engine.numCalls);
+    for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind.value, engine.numCalls);
   }
 
   TapeNode *allocateNode() {
@@ -236,7 +249,7 @@ class Caller {
     for (size_t o = 0; o < request.into.size(); ++o) {
       Storage *const target = request.into[o].get()->storage;
       if (memory[o] != target) {
-        if (target->bytes) std::memcpy(target->data, memory[o]->data, target->bytes);
+        if (target->bytes) std::memmove(target->data, memory[o]->data, target->bytes);
         release(memory[o]);
         retain(target);
         memory[o] = target;
@@ -255,10 +268,26 @@ class Caller {
     const uint8_t tracked = trackedBits(o, node);
     if (!tracked && !(target.tracked & mask)) return;
     if (tracked) retain(node);
+    if (target.producer && target.mark) moveMark(target, o, tracked ? node : nullptr);
     if (target.producer) release(target.producer);
     target.producer = tracked ? node : nullptr;
     target.output = static_cast<uint16_t>(o);
     target.tracked = tracked;
+  }
+
+  /// The retained gradient and the hooks of a target are those of its new value.
+  void moveMark(TensorImpl &target, size_t o, TapeNode *node) {
+    RetainedMark **at = &target.producer->retained;
+    while (*at && (*at)->mark != target.mark) at = &(*at)->next;
+    if (!*at) return;
+    RetainedMark *const tie = std::exchange(*at, (*at)->next);
+    if (node) {
+      *tie = {tie->mark, static_cast<uint32_t>(o), node->retained};
+      node->retained = tie;
+    } else {
+      release(tie->mark);
+      engine.store.freeSized(tie, sizeof(RetainedMark));
+    }
   }
 
   Tensor newTensor(Outputs &memory, size_t o, TapeNode *node) {

@@ -20,10 +20,12 @@ Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenie
   outsideList.clear();
   outsideOf.clear();
   const TapeNode *cleared = nullptr;
+  // A lenient backward can go on behind another one, but not where a strict one has released the edges.
+  auto isGone = [&](TapeNode &node) { return node.isCleared && !(isLenient && node.edges().front().bits != 0); };
   auto reach = [&](TapeNode *node) {
     if (node->epoch == epoch) return;
     node->epoch = epoch;
-    if (node->isCleared && (!cleared || node->call > cleared->call)) cleared = node;
+    if (isGone(*node) && (!cleared || node->call > cleared->call)) cleared = node;
     list.push_back(node);
     stack.push_back(node);
   };
@@ -37,7 +39,7 @@ Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenie
       if (node->forward) reach(node->forward);
     }
   }
-  if (cleared && !isLenient)
+  if (cleared)
     return Failure(ErrorKind::HistoryCleared, "the history of " + describe(*cleared) +
                                                   " is gone: an earlier backward ran through it without `retain`")
         .note("retain on the first call to run another one over the same history");

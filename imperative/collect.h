@@ -34,7 +34,7 @@ struct TapeValue {
 class Collected {
  public:
   /// Numbers everything in the history of the ys; `epoch` is one that no node has. E-20 if a node is cleared, unless
-  /// `isLenient`. Linear, but sorts the nodes if they are not found in the order of their calls.
+  /// `isLenient` and it has its edges. Linear, but sorts the nodes if they are not found in the order of their calls.
   llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient,
                       llvm::function_ref<std::string(const TapeNode &)> describe);
   /// The word of a value. Values that were not collected are numbered in the order of their first requests.

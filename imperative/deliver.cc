@@ -45,6 +45,12 @@ void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
     if (isAdd && !isRecorded) addElements(now.ref(), old->ref());
     else if (old->storage->bytes) std::memcpy(old->storage->data, now.storage->data, old->storage->bytes);
     countWrite(*old, numCalls);
+    if (old->producer) dropHistory(*old);
+    if (now.producer) {
+      old->producer = std::exchange(now.producer, nullptr);
+      old->output = now.output;
+      old->tracked = now.tracked;
+    }
     return;
   }
   if (!old || isRecorded || old->producer) {

@@ -14,7 +14,8 @@ size_t Scratch::heapBytes() const {
   return heapBlock(sizeof(Scratch)) + collected.heapBytes() +
          heapBytesOf(request.wrt, request.retained, request.noGrad, request.taps, request.types, ys, heads, marks) +
          heapBytesOf(memory, results, key, recorded.values, recorded.origins, recorded.versions, recorded.isDelivered) +
-         heapBytesOf(host.taps, host.nodes, host.marks, host.values, host.callbacks, host.resultOf, host.late);
+         heapBytesOf(host.taps, host.nodes, host.marks, host.states, host.heads, host.values, host.callbacks,
+                     host.resultOf, host.late);
 }
 
 void Scratch::clear() {
@@ -84,10 +85,7 @@ void BufferMarks::add(const Storage &buffer, Mark &mark) {
 
 RecordedGradients::~RecordedGradients() {
   for (Mark *mark : marks) {
-    if (mark->grad && mark->grad->producer) {
-      mark->grad->tracked = 0;
-      release(std::exchange(mark->grad->producer, nullptr));
-    }
+    if (mark->grad && mark->grad->producer) dropHistory(*mark->grad);
     release(mark);
   }
 }
@@ -166,9 +164,31 @@ KindId Engine::kindOf(const OpDef &op, std::optional<KindId> &known) {
   return *known;
 }
 
-Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes) const {
+Expected<Tensor> Engine::snapshot(const TensorImpl &impl, uint8_t mask) {
+  retain(impl.storage);
+  Expected<Tensor> own = makeTensor({impl.shape, impl.dtype}, impl.storage);
+  if (!own) return own.takeError();
+  TensorImpl &made = *own->get();
+  made.producer = impl.producer;
+  made.mark = impl.mark;
+  made.output = impl.output;
+  made.tracked = (impl.tracked & mask) ? impl.tracked : 0;
+  made.serial = impl.serial;
+  if (made.producer) retain(made.producer);
+  if (made.mark) retain(made.mark);
+  return own;
+}
+
+Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes, bool isTarget) const {
   if (!(impl.tracked & trackedMask(modes))) return Error::success();
-  if (impl.producer && options.inplace == InplacePolicy::Rebase) return Error::success();
+  if (isTarget && impl.producer && options.inplace == InplacePolicy::Rebase) {
+    // Others would see the new contents with the old history: a view, or the leaf of which this is one.
+    if (static_cast<uint32_t>(impl.storage->owners.load(std::memory_order_relaxed)) == 1) return Error::success();
+    return Failure(ErrorKind::InplaceRecorded, describe(impl) +
+                                                   " is recorded, shares its memory with another tensor, " +
+                                                   "and would be overwritten while recording")
+        .note("write into a copy of it");
+  }
   return Failure(ErrorKind::InplaceRecorded, describe(impl) + (impl.producer ? " is recorded" : " is tracked") +
                                                  " and would be overwritten while recording")
       .note("write inside NoGradScope, or into a detached tensor");

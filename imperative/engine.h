@@ -27,6 +27,12 @@ struct CallRequest {
   Storage *state = nullptr;     // of the host's object for the kernel; null: none
 };
 
+/// Makes a computed tensor an untracked one.
+inline void dropHistory(TensorImpl &impl) {
+  impl.tracked = 0;
+  release(std::exchange(impl.producer, nullptr));
+}
+
 /// The host's object behind TapeNode::state; null for none.
 inline void *objectOf(const Storage *state) {
   return state ? static_cast<const std::shared_ptr<void> *>(state->releaseUser)->get() : nullptr;
@@ -123,7 +129,11 @@ class Engine {
   static uint8_t trackedMask(const Modes &modes) {
     return modes.recording == Recording::Off ? 0 : modes.recording == Recording::On ? kTracked : kTrackedByLeaf;
   }
-  llvm::Error checkWritable(const TensorImpl &impl, const Modes &modes) const;
+  /// E-19 for a tensor whose history a write would contradict. `isTarget`: the call that writes becomes its history, if the
+  /// policy allows that and no other tensor shares the memory.
+  llvm::Error checkWritable(const TensorImpl &impl, const Modes &modes, bool isTarget) const;
+  /// A tensor of its own for what another one is now: memory, mark, and history as far as `mask` counts it.
+  llvm::Expected<Tensor> snapshot(const TensorImpl &impl, uint8_t mask);
 
   const Imperative &owner;
   Context &ctx;

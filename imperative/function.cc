@@ -25,6 +25,7 @@ bool tryRetain(TapeNode &node) {
 /// A saved output, with the history that the call gave it.
 Tensor withHistory(const FunctionCall::Saved &saved, TapeNode &node) {
   StoreLock lock(*node.store);
+  if (node.store->hasEnded()) return saved.value;
   const TensorImpl &impl = *saved.value.get();
   const Signature::Output &output = node.signature->outputs[static_cast<size_t>(saved.output)];
   void *const block = node.store->allocate(sizeof(TensorImpl));
@@ -129,6 +130,7 @@ class FunctionRecorder {
     holder.release();
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(request.inputs.size()),
                                                 .numKept = 0,
+                                                .isFunction = true,
                                                 .line = request.site.line,
                                                 .file = request.site.file,
                                                 .signature = signature,
@@ -164,23 +166,15 @@ class FunctionRecorder {
       saved.emplace_back();
       if (!value) continue;
       TensorImpl &impl = *value.get();
-      retain(impl.storage);
-      Expected<Tensor> copy = engine.makeTensor({impl.shape, impl.dtype}, impl.storage);
-      if (!copy) return copy.takeError();
       const auto output = llvm::find(returned, value);
-      const bool isInput = is_contained(request.inputs, value);
-      TensorImpl &own = *copy->get();
-      if (output != returned.end() && !isInput) {
+      const bool isOutput = output != returned.end() && !is_contained(request.inputs, value);
+      if (isOutput) {
         saved.back().output = static_cast<int32_t>(output - returned.begin());
-      } else {
-        own.producer = impl.producer;
-        own.mark = impl.mark;
-        own.output = impl.output;
-        own.tracked = (impl.tracked & mask) ? impl.tracked : 0;
-        own.serial = impl.serial;
-        if (own.producer) retain(own.producer);
-        if (own.mark) retain(own.mark);
+        retain(impl.storage);
       }
+      Expected<Tensor> copy =
+          isOutput ? engine.makeTensor({impl.shape, impl.dtype}, impl.storage) : engine.snapshot(impl, mask);
+      if (!copy) return copy.takeError();
       saved.back().version = value.version();
       saved.back().value = std::move(*copy);
     }

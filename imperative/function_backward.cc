@@ -159,9 +159,10 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
 
 }  // namespace
 
-Error HostRun::runFunction(TapeNode &node, MutableArrayRef<Tensor> gradients, ArrayRef<bool> wanted,
+Error HostRun::runFunction(size_t number, MutableArrayRef<Tensor> gradients, ArrayRef<bool> wanted,
                            TensorList &results) {
-  const std::shared_ptr<FunctionCall> call = functionCallOf(*node.state);
+  const TapeNode &node = *scratch.nodes[number];
+  const std::shared_ptr<FunctionCall> call = functionCallOf(*stateOf(number));
   if (call->materializes)
     for (auto [gradient, output] : zip_equal(gradients, node.signature->outputs)) {
       if (gradient) continue;

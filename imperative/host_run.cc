@@ -23,9 +23,14 @@ void HostRun::end() {
   }
   for (TapeNode *node : scratch.nodes) release(node);
   for (Mark *mark : scratch.marks) release(mark);
+  for (Storage *state : scratch.states)
+    if (state) release(state);
+  for (Storage *head : scratch.heads) release(head);
   scratch.taps.clear();
   scratch.nodes.clear();
   scratch.marks.clear();
+  scratch.states.clear();
+  scratch.heads.clear();
   scratch.late.clear();
 }
 
@@ -34,14 +39,22 @@ void HostRun::addTap(const HostScratch::Tap &tap) {
   hasHooksBefore |= tap.before != nullptr;
 }
 
-void HostRun::hold(const Collected &collected) {
+void HostRun::hold(const Collected &collected, ArrayRef<Mark *> marks, Tensors heads) {
   for (TapeNode *node : collected.nodes()) {
     retain(node);
     scratch.nodes.push_back(node);
+    if (node->state) retain(node->state);
+    scratch.states.push_back(node->state);
   }
-  for (Mark *mark : collected.leaves()) {
-    retain(mark);
-    scratch.marks.push_back(mark);
+  for (ArrayRef<Mark *> list : {collected.leaves(), marks})
+    for (Mark *mark : list) {
+      retain(mark);
+      scratch.marks.push_back(mark);
+    }
+  for (const Tensor &head : heads) {
+    if (!head) continue;
+    retain(head.get()->storage);
+    scratch.heads.push_back(head.get()->storage);
   }
 }
 

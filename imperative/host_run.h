@@ -25,6 +25,8 @@ struct HostScratch {
   std::vector<Tap> taps;  // as in the request
   std::vector<TapeNode *> nodes;
   std::vector<Mark *> marks;
+  std::vector<Storage *> states;  // of the nodes; null: none
+  std::vector<Storage *> heads;   // memory of the head gradients
   std::vector<Held> values;
   std::vector<FinalCallback> callbacks;
   std::vector<uint32_t> resultOf;  // by collected leaf: position of its gradient among the results
@@ -46,17 +48,19 @@ class HostRun {
   bool keepsValues() const { return hasHooksBefore; }
   void addTap(const HostScratch::Tap &tap);
   void setHasFunctions() { hasFunctions = true; }
-  /// Holds what was collected: from now on the host may release it.
-  void hold(const Collected &collected);
+  /// Holds what was collected, and the marks and head gradients: from now on the host may release them, or clear the history.
+  void hold(const Collected &collected, llvm::ArrayRef<Mark *> marks, Tensors heads);
+  /// The state that a collected call had then.
+  Storage *stateOf(size_t call) const { return scratch.states[call]; }
 
   /// Runs the hooks of a tap, each on the result of the one before. E-44, E-38 and E-39 for what a hook returns, and its own
   /// error.
   llvm::Error runHooks(size_t tap, Tensor &gradient);
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
-  /// Runs the backward of a function. `gradients`: per output; no tensor: none arrived. `results`: per input, of its shape and
+  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived. `results`: per input, of its shape and
   /// type; no tensor: it contributes nothing, or was not requested. E-46, E-57, E-39, E-44, and the function's own error.
-  llvm::Error runFunction(TapeNode &node, llvm::MutableArrayRef<Tensor> gradients, llvm::ArrayRef<bool> wanted,
+  llvm::Error runFunction(size_t call, llvm::MutableArrayRef<Tensor> gradients, llvm::ArrayRef<bool> wanted,
                           TensorList &results);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();

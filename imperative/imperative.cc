@@ -44,7 +44,7 @@ Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
 
 KindId Imperative::kind(const KindRef &handle) {
   StoreLock lock(engine->store);
-  return engine->signatures.kindId(handle);
+  return handle ? engine->signatures.kindId(handle) : KindId();
 }
 
 Expected<Tensor> Imperative::make(Dims dims, DType dtype) {
@@ -63,6 +63,9 @@ Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release
   if (reinterpret_cast<uintptr_t>(memory.data) % dtypeBytes(memory.dtype) != 0)
     return Failure(ErrorKind::BindingMismatch,
                    "the address is not a multiple of the " + Twine(dtypeBytes(memory.dtype)) + " bytes of an element");
+  if (!memory.data && memory.bytes() != 0)
+    return Failure(ErrorKind::BindingMismatch,
+                   "the address is null, expected that of " + Twine(memory.bytes()) + " bytes");
   if (!memory.isRowMajorDense()) return Failure(ErrorKind::BindingMismatch, "expected row-major, dense memory");
   Storage *const storage = engine->store.foreignStorage(memory.data, memory.bytes(), release, user);
   if (!storage) return Failure(ErrorKind::TooLarge, "no memory for a tensor");
@@ -74,16 +77,18 @@ Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release
   return tensor;
 }
 
+Tensor Imperative::uninitialized(Dims dims, DType dtype) { return orNone(make(dims, dtype)); }
+
 Tensor Imperative::copyOf(Dims dims, DType dtype, const void *values, size_t number) {
-  Tensor tensor = orNone(make(dims, dtype));
-  if (!tensor || !values) return tensor;
+  Tensor tensor = uninitialized(dims, dtype);
+  if (!tensor) return tensor;
   if (static_cast<int64_t>(number) != tensor.size()) return Tensor();
   if (number) std::memcpy(tensor.ref().data, values, tensor.ref().bytes());
   return tensor;
 }
 
 Tensor Imperative::zeros(Dims dims, DType dtype) {
-  Tensor tensor = orNone(make(dims, dtype));
+  Tensor tensor = uninitialized(dims, dtype);
   if (tensor && tensor.size()) std::memset(tensor.ref().data, 0, tensor.ref().bytes());
   return tensor;
 }
@@ -143,6 +148,9 @@ Expected<TensorList> Imperative::callWith(std::shared_ptr<void> state, KindId ki
 Error Imperative::callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(kind)) return error;
+  if (outputs.empty())
+    return Failure(ErrorKind::Arity, "no tensor for the outputs of '" + engine->signatures.kind(kind)->spelling + "'");
   return engine->call({kind, inputs, modes, site, outputs}, {});
 }
 
@@ -151,11 +159,7 @@ Error Imperative::willWrite(const Tensor &x) {
   StoreLock lock(engine->store);
   if (Error error = engine->checkOwn(x, "tensor")) return error;
   TensorImpl &impl = *x.get();
-  if (impl.tracked & Engine::trackedMask(modes))
-    return Failure(ErrorKind::InplaceRecorded, Engine::describe(impl) +
-                                                   (impl.producer ? " is recorded" : " is tracked") +
-                                                   " and would be overwritten while recording")
-        .note("write inside NoGradScope, or into a detached tensor");
+  if (Error error = engine->checkWritable(impl, modes, false)) return error;
   impl.storage->countWrite(Storage::kNoWriter, engine->numCalls);
   return Error::success();
 }

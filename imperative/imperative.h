@@ -94,15 +94,15 @@ class Imperative {
 
   /// An operator with its attributes, to call any number of times. UnknownName, BadAttribute.
   llvm::Expected<KindId> kind(llvm::StringRef op, llvm::ArrayRef<AttrText> attrs);
-  KindId kind(const KindRef &handle);
+  KindId kind(const KindRef &handle);  // calls of the kind of a null handle are E-44
 
   // ---- tensors; those without Expected return no tensor where `make` would be an error
 
   /// A tensor of uninitialized memory. TooLarge; BadAttribute for dimensions that no tensor has or a type without size.
   llvm::Expected<Tensor> make(Dims dims, DType dtype);
   /// A tensor over the host's memory, row-major, dense and aligned to its elements, which is not copied. `release`, unless null,
-  /// is called once no tensor needs the memory, but not after an error. Errors as of `make`; BindingMismatch for a misaligned
-  /// address or another layout.
+  /// is called once no tensor needs the memory, but not after an error. Errors as of `make`; BindingMismatch for a null or
+  /// misaligned address or another layout.
   llvm::Expected<Tensor> makeForeign(const TensorRef &memory, void (*release)(void *), void *user);
   template <class Values> Tensor tensor(Dims dims, const Values &values) {
     using T = std::remove_cv_t<std::remove_reference_t<decltype(*std::data(values))>>;
@@ -111,7 +111,7 @@ class Imperative {
   Tensor zeros(Dims dims, DType dtype);
   /// Every element is `value`, in its type.
   template <class T> Tensor full(Dims dims, T value) {
-    Tensor tensor = copyOf(dims, dtypeOf<T>(), nullptr, 0);
+    Tensor tensor = uninitialized(dims, dtypeOf<T>());
     if (tensor) std::fill_n(tensor.template data<T>(), tensor.size(), value);
     return tensor;
   }
@@ -124,7 +124,7 @@ class Imperative {
 
   /// Requests the gradient of a leaf, zeros at first, or of a computed tensor (§9), by MXNet's rules, which record only inside
   /// RecordScope. E-06 for integers; E-16 for a computed tensor that is marked with another buffer; E-71 for a buffer of another
-  /// shape or type, E-18 for that of another mark with request write.
+  /// shape or type, E-18 for x's own memory and for that of another mark with request write.
   llvm::Error mark(const Tensor &x, Request request, const Tensor &buffer = {});
   /// The same, with zeros for a buffer; false instead of an error.
   bool attachGrad(const Tensor &x, Request request);
@@ -135,9 +135,10 @@ class Imperative {
   llvm::Error retainGrad(const Tensor &x);
   /// Removes the mark. E-17 if there is none.
   llvm::Error dropGrad(const Tensor &x);
-  /// Sets what the next backward adds to; no tensor: none. E-71 for another shape or type, E-06 for an unmarked x.
+  /// Sets what the next backward adds to; no tensor: none. E-71 for another shape or type, E-18 for x's own memory, E-06 for an
+  /// unmarked x.
   llvm::Error setGrad(const Tensor &x, const Tensor &grad);
-  /// Sets the gradient to zero in place, and its fresh flag to false.
+  /// Sets the gradient to zero in place, without history, and its fresh flag to false.
   llvm::Error clearGrad(const Tensor &x);
 
   // ---- calls
@@ -203,7 +204,9 @@ class Imperative {
     else if constexpr (std::is_same_v<T, uint8_t>) return DType::UInt8;
     else static_assert(!sizeof(T), "no element type");
   }
-  /// Uninitialized if `values` is null; no tensor if their number does not fit.
+  /// No tensor where `make` would be an error.
+  Tensor uninitialized(Dims dims, DType dtype);
+  /// The same if the number of values does not fit.
   Tensor copyOf(Dims dims, DType dtype, const void *values, size_t number);
 
   std::unique_ptr<Engine> engine;

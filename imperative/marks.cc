@@ -19,6 +19,9 @@ Error notDifferentiable(const TensorImpl &x) {
 }
 
 Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
+  if (x.storage == grad.storage)
+    return Failure(ErrorKind::BufferAlias,
+                   "the gradient of " + Engine::describe(x) + " would overwrite it: they share memory");
   if (x.shape == grad.shape && x.dtype == grad.dtype) return Error::success();
   return Failure(ErrorKind::BindingMismatch, "the gradient of " + Engine::describe(x) + ": expected " +
                                                  describeTensor(ShapeRef(x.shapeDims()), x.dtype) + ", got " +
@@ -173,6 +176,7 @@ Error Imperative::clearGrad(const Tensor &x) {
   if (!mark) return Error::success();
   mark->isFresh = false;
   if (!mark->grad) return Error::success();
+  if (mark->grad->producer) dropHistory(*mark->grad);
   Storage &storage = *mark->grad->storage;
   if (storage.bytes) std::memset(storage.data, 0, storage.bytes);
   storage.countWrite(Storage::kNoWriter, engine->numCalls);

@@ -224,6 +224,11 @@ class Compiler {
       for (Value v : backward.inputs(instruction.node))
         if (const uint32_t position = positionOf[backward.entry(v)]; position != Plan::kNone)
           found[position].lastReader = static_cast<uint32_t>(i);
+    // A result that is such a value is copied behind the last instruction.
+    const InstructionList &list = plan->list;
+    for (const HeadStep &step : list.steps)
+      if (const uint32_t position = positionOf[list.operandEntry[step.from]]; position != Plan::kNone)
+        found[position].lastReader = static_cast<uint32_t>(list.instructions.size());
     std::vector<uint32_t> order(found.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return found[a].lastReader < found[b].lastReader; });

@@ -65,6 +65,7 @@ struct PlanSource {
     std::vector<Call> calls;
     std::vector<uint32_t> inputs;      // entries
     std::vector<KnownOutput> outputs;  // per call all of them
+    std::vector<uint8_t> isOthers;     // by result that is a head: its memory is not that of a call of the replay
   };
   std::unique_ptr<Calls> calls;
 
@@ -86,7 +87,7 @@ struct Plan {
   struct Saved {
     EntryId entry;  // of the backward part, a variable
     uint32_t firstSlot, lastSlot;
-    uint32_t lastReader;  // instruction
+    uint32_t lastReader;  // instruction; their number: a step at the end
   };
   std::vector<Saved> saved;  // by lastReader
   std::vector<Slot> slots;

@@ -38,7 +38,7 @@ size_t PlanSource::heapBytes() const {
   size_t bytes = heapBlock(sizeof(PlanSource)) + bytesOf(combined) + bytesOf(split.backward) + bytesOf(inference) +
                  heapBytesOf(split.newId, split.source, split.saved, split.shapesOnly) +
                  heapBytesOf(callOf, leafOf, savedValue, headValue, tapNodes);
-  if (calls) bytes += heapBytesOf(calls->forward, calls->calls, calls->inputs, calls->outputs);
+  if (calls) bytes += heapBytesOf(calls->forward, calls->calls, calls->inputs, calls->outputs, calls->isOthers);
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 #include "ir/dense_map.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -24,6 +25,7 @@ class Recorder {
     result.computed.resize(collected.numEntries());
     result.leaves.resize(collected.leaves().size());
     if (isFile) listHiddenReads();
+    if (isFile) reserveNames();
     for (TapeNode *node : collected.nodes())
       if (Error error = addCall(*node)) return error;
     // Leaves and other values that no call reads are heads or requested, so they need variables.
@@ -41,7 +43,7 @@ class Recorder {
     if (name.empty()) {
       if (isFile) do {
           number = ("arg" + Twine(numUnnamed++)).str();
-        } while (taken.count(number));
+        } while (taken.count(number) || reserved.count(number));
       else number = ("arg" + Twine(numUnnamed++)).str();
       name = number;
     }
@@ -85,8 +87,33 @@ class Recorder {
     std::string name;
     do {
       name = (op.ltrim('_').lower() + Twine(numOf[op]++)).str();
-    } while (!taken.insert({name, 0}).second);
+    } while (reserved.count(name) || !taken.insert({name, 0}).second);
     return name;
+  }
+
+  /// Those that the host gave to tensors.
+  void reserveNames() {
+    for (const Mark *mark : collected.leaves()) reserved.insert(mark->name);
+    for (TapeNode *node : collected.nodes())
+      for (const Edge &edge : node->edges())
+        if (edge.kind() == Edge::Kind::Named) reserved.insert(edge.mark()->name);
+  }
+
+  /// E-31 if a tensor was overwritten after an earlier call had read it, for a graph has one value for both. What the calls
+  /// overwrite themselves has versions in the graph.
+  Error checkVersions(TapeNode &node) {
+    for (auto [i, edge] : enumerate(node.edges())) {
+      const bool isComputed = edge.kind() == Edge::Kind::Node;
+      const uint64_t key = isComputed ? uint64_t{edge.node()->index + edge.output} << 2 : edge.identity();
+      const auto [at, isNew] = versionOf.try_emplace(key, edge.version);
+      if (node.signature->called->isMutated(static_cast<uint32_t>(i))) at->second = edge.version + 1;
+      else if (at->second != edge.version)
+        return Failure(ErrorKind::StaleVersion,
+                       "input '" + inputName(*node.signature->called, static_cast<uint32_t>(i)) + "' of call " +
+                           Twine(node.call) + " of operator '" + node.signature->called->spelling +
+                           "' was overwritten after an earlier call had read it: no graph has both values");
+    }
+    return Error::success();
   }
 
   /// Values that bodies yield for gradients are in a file only if a recorded gradient reads them.
@@ -103,6 +130,8 @@ class Recorder {
     if (isFile && signature.isHostCode)
       return Failure(ErrorKind::UnknownOp, "call " + Twine(node.call) + ", function '" + signature.handle->spelling +
                                                "', is code of the host, which no graph holds");
+    if (isFile)
+      if (Error error = checkVersions(node)) return error;
     SmallVector<Value, 8> inputs;
     for (auto [i, edge] : enumerate(node.edges())) inputs.push_back(input(node, edge, static_cast<uint32_t>(i)));
     NodeId n;
@@ -175,8 +204,10 @@ class Recorder {
   std::vector<std::pair<NodeId, OperandType>> variables;
   DenseMap<uint64_t, Value> untracked;  // by identity, in files
   DenseSet<const TapeNode *> readInside;
-  StringMap<uint32_t> numOf;  // calls of an operator so far
-  StringMap<char> taken;      // names, in files
+  StringMap<uint32_t> numOf;               // calls of an operator so far
+  DenseMap<uint64_t, uint32_t> versionOf;  // of what was read, by identity or number, in files
+  StringMap<char> taken;                   // names, in files
+  StringSet<> reserved;                    // names of tensors, in files
   uint32_t numUnnamed = 0;
   std::string failure;
 };

@@ -14,15 +14,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-std::string nameOf(const Plan &plan, const Plan::Saved &saved) {
-  if (!plan.list.isTrimmed()) {
-    const Graph &graph = plan.list.graph;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (graph.firstEntry(NodeId(n)) == saved.entry) return graph.name(NodeId(n)).str();
-  }
-  return "entry " + std::to_string(saved.entry.value);
-}
-
 class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
@@ -62,20 +53,17 @@ class Replay {
     if (Error error = executeUpTo(static_cast<uint32_t>(list.instructions.size()))) return error;
     if (Error error = fetchHeads(Plan::kNone)) return error;
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
+    if (Error error = afterInstruction(static_cast<uint32_t>(list.instructions.size()))) return error;
     return takeResults();
   }
 
  private:
   Error bindSaved() {
     for (const Plan::Saved &saved : plan.saved) {
-      if (saved.firstSlot == saved.lastSlot) return notKept(plan, saved);
-      for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
-        Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
-        if (!storage) return storage.takeError();
-        if (i != saved.firstSlot) continue;
-        list.address[saved.entry] = (*storage)->data;
-        if (request.host) hold(**storage);
-      }
+      Expected<Storage *> storage = savedValue(engine, collected, plan, saved);
+      if (!storage) return storage.takeError();
+      list.address[saved.entry] = (*storage)->data;
+      if (request.host) hold(**storage);
     }
     return Error::success();
   }
@@ -119,8 +107,8 @@ class Replay {
     const Instruction &instruction = list.instructions[i];
     if (!takeAsMissing(instruction)) {
       const KernelCall call = list.call(instruction);
-      TapeNode &node = *collected.nodes()[callOf(instruction.node)];
-      TensorList gradients(node.signature->outputs.size()), results;
+      const uint32_t n = callOf(instruction.node);
+      TensorList gradients(collected.nodes()[n]->signature->outputs.size()), results;
       for (auto [k, output] : enumerate(arrivingOutputs(*call.kind))) {
         if (isMissing(list.graph.inputs(instruction.node)[k])) continue;
         Expected<Tensor> gradient = copyOf(call.in[k]);
@@ -129,7 +117,7 @@ class Replay {
       }
       SmallVector<bool, 4> wanted;
       for (Request asked : call.requests) wanted.push_back(asked != Request::Null);
-      if (Error error = request.host->runFunction(node, gradients, wanted, results)) return error;
+      if (Error error = request.host->runFunction(n, gradients, wanted, results)) return error;
       for (auto [o, out] : enumerate(call.out)) {
         if (!wanted[o] || !out.bytes()) continue;
         if (results[o]) std::memcpy(out.data, results[o].ref().data, out.bytes());
@@ -225,8 +213,7 @@ class Replay {
       if (request.host) {
         const HostScratch::Held value = held[nextSaved];
         if (value.storage->version.load(std::memory_order_relaxed) != value.version)
-          return Failure(ErrorKind::StaleVersion,
-                         "'" + Twine(nameOf(plan, saved)) + "', which this backward reads, was overwritten by a hook");
+          return overwrittenByHook(engine, collected, plan, saved);
         release(value.storage);
       }
       if (!releases) continue;
@@ -246,9 +233,11 @@ class Replay {
       withThreads(engine.options.threads, [&] { error = executeAll(end); });
       return error;
     };
-    return catching("to run a backward", execute, [&](Failure failure) {
+    Error error = catching("to run a backward", execute, [&](Failure failure) {
       return std::move(failure).note("while computing the gradient of " + currentCall());
     });
+    if (error) consumeError(plan.failure.take());  // a kernel may leave one error and throw another
+    return error;
   }
 
   Error executeAll(uint32_t end) {
@@ -311,37 +300,58 @@ class Replay {
 
 }  // namespace
 
-Error notKept(const Plan &plan, const Plan::Saved &saved) {
-  return Failure(ErrorKind::Internal,
-                 "a gradient reads '" + nameOf(plan, saved) + "', which no call of the tape keeps");
+/// "input 'lhs', 'x', of call 3 of operator 'elemwise_mul'"
+static std::string describeKept(const Engine &engine, const Collected &collected, Plan::Slot slot) {
+  TapeNode &node = *collected.nodes()[slot.node];
+  const NodeKind &kind = *node.signature->handle;
+  const KeptOperand operand = node.signature->kept[slot.kept];
+  const std::string call = " of " + engine.describe(node);
+  if (!node.signature->isInput(operand))
+    return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'" + call;
+  const Edge &edge = node.edges()[operand];
+  const bool isNamed = edge.kind() == Edge::Kind::Leaf || edge.kind() == Edge::Kind::Named;
+  const std::string own = isNamed ? edge.mark()->name : "";
+  return "input '" + inputName(kind, operand) + "'" + (own.empty() ? "" : ", '" + own + "',") + call;
 }
 
-Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot) {
-  TapeNode &node = *collected.nodes()[slot.node];
-  const Kept kept = node.kept()[slot.kept];
-  const KeptOperand operand = node.signature->kept[slot.kept];
-  auto name = [&]() -> std::string {
-    const NodeKind &kind = *node.signature->handle;
-    if (node.signature->isInput(operand)) {
-      const Edge &edge = node.edges()[operand];
-      const bool isNamed = edge.kind() == Edge::Kind::Leaf || edge.kind() == Edge::Kind::Named;
-      const std::string own = isNamed && edge.bits ? edge.mark()->name : "";
-      return "input '" + inputName(kind, operand) + "'" + (own.empty() ? "" : ", '" + own + "',");
-    }
-    return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'";
-  };
+/// The value of a slot, checked: E-31, E-20.
+static Expected<Storage *> keptValue(const Engine &engine, const Collected &collected, Plan::Slot slot) {
+  const Kept kept = collected.nodes()[slot.node]->kept()[slot.kept];
   if (!kept.storage)
     return Failure(ErrorKind::HistoryCleared,
-                   name() + " of " + engine.describe(node) + " was released by an earlier backward without `retain`")
+                   describeKept(engine, collected, slot) + " was released by an earlier backward without `retain`")
         .note("retain on the first call to run another one over the same history");
   const uint32_t version = kept.storage->version.load(std::memory_order_relaxed);
   if (version == kept.version) return kept.storage;
   const std::string writer = kept.storage->writerKind == Storage::kNoWriter
                                  ? "the host"
                                  : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
-  return Failure(ErrorKind::StaleVersion, name() + " of " + engine.describe(node) +
+  return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, slot) +
                                               " was overwritten: its gradient needs version " + Twine(kept.version) +
                                               ", it is " + Twine(version) + ", written by " + writer);
+}
+
+// A gradient that the host made a leaf gets new memory with the next backward, if the tape keeps the old one.
+Expected<Storage *> savedValue(const Engine &engine, const Collected &collected, const Plan &plan,
+                               const Plan::Saved &saved) {
+  Storage *found = nullptr;
+  for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
+    Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
+    if (!storage) return storage.takeError();
+    if (!found) found = *storage;
+    if (*storage != found)
+      return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, plan.slots[i]) + " and " +
+                                                  describeKept(engine, collected, plan.slots[saved.firstSlot]) +
+                                                  " are one tensor, which was overwritten between these calls");
+  }
+  if (found) return found;
+  return Failure(ErrorKind::Internal,
+                 "a gradient reads entry " + Twine(saved.entry.value) + ", which no call of the tape keeps");
+}
+
+Error overwrittenByHook(const Engine &engine, const Collected &collected, const Plan &plan, const Plan::Saved &saved) {
+  return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, plan.slots[saved.firstSlot]) +
+                                              ", which this backward reads, was overwritten by a hook");
 }
 
 Error replay(const ReplayRequest &request, bool &hasReleased) { return Replay(request, hasReleased).run(); }

@@ -29,10 +29,11 @@ llvm::Error replay(const ReplayRequest &request, bool &hasReleased);
 /// The same, call by call and recorded (§15). Nothing is released.
 llvm::Error replayRecorded(const ReplayRequest &request);
 
-/// The value of a slot, checked: E-31, E-20.
-llvm::Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot);
-
-/// The error for a value that no slot holds, which is a bug.
-llvm::Error notKept(const Plan &plan, const Plan::Saved &saved);
+/// The memory of a value that the gradient reads, checked in every slot: E-31, E-20.
+llvm::Expected<Storage *> savedValue(const Engine &engine, const Collected &collected, const Plan &plan,
+                                     const Plan::Saved &saved);
+/// The error for one that code of the host overwrote while the backward ran.
+llvm::Error overwrittenByHook(const Engine &engine, const Collected &collected, const Plan &plan,
+                              const Plan::Saved &saved);
 
 }  // namespace gradc

@@ -42,10 +42,29 @@ class Lister {
     llvm::stable_sort(list->forward, [](const PlanSource::ForwardValue &a, const PlanSource::ForwardValue &b) {
       return a.lastReader < b.lastReader;
     });
+    listOthers();
     return std::move(list);
   }
 
  private:
+  /// Finds the results whose memory forward values, head gradients or code of the host may share.
+  void listOthers() {
+    const OpDef *const copy = engine.ctx.ops.wellKnown.copy;
+    std::vector<uint8_t> isOthers(graph.numEntries(), true);
+    for (uint32_t n = source.numForwardNodes; n < graph.numNodes(); ++n) {
+      const NodeId node(n);
+      if (graph.isVariable(node) || tapOf.contains(n) || graph.op(node) == &kFunctionGradient) continue;
+      const uint32_t first = graph.firstEntry(node).value;
+      for (uint32_t o = 0; o < graph.numOutputs(node); ++o)
+        isOthers[first + o] = graph.op(node) != copy && any_of(graph.op(node)->inplace, [&](const InplacePair &pair) {
+                                return pair.isIdentity && pair.output == o && pair.input < graph.inputs(node).size() &&
+                                       isOthers[graph.entry(graph.inputs(node)[pair.input]).value];
+                              });
+    }
+    for (Value head : graph.heads().drop_front(source.numForwardHeads))
+      list->isOthers.push_back(isOthers[graph.entry(head).value]);
+  }
+
   OperandType typeOf(EntryId e) {
     const Inference &known = source.inference;
     return {*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]};
@@ -106,8 +125,13 @@ class RecordedReplay {
 
   Error run() {
     if (!source.calls) source.calls = Lister(engine, plan).run();
-    for (auto [i, value] : enumerate(source.headValue))
-      if (value.isValid()) values[graph.entry(value).value] = request.scratch.heads[i];
+    for (auto [i, value] : enumerate(source.headValue)) {
+      if (!value.isValid()) continue;
+      // Code of the host may run a backward that gives the head gradient other memory.
+      Expected<Tensor> head = engine.snapshot(*request.scratch.heads[i].get(), kTracked);
+      if (!head) return head.takeError();
+      values[graph.entry(value).value] = std::move(*head);
+    }
     for (const PlanSource::ForwardValue &value : source.calls->forward) {
       Expected<Tensor> tensor = forwardValue(value);
       if (!tensor) return tensor.takeError();
@@ -141,7 +165,7 @@ class RecordedReplay {
       call.origin = origin;
       call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
-      call.state = forward.state;
+      call.state = request.host ? request.host->stateOf(recorded.call) : forward.state;
       if (kind.draws || kind.drawsInside) call.draw = forward.draw;
     }
     call.known = ArrayRef(source.calls->outputs).slice(recorded.firstType, kind.numOutputs);
@@ -166,14 +190,13 @@ class RecordedReplay {
   }
 
   Error function(const PlanSource::Call &recorded, ArrayRef<Tensor> inputs) {
-    TapeNode &node = *collected.nodes()[recorded.call];
-    TensorList gradients(node.signature->outputs.size()), results;
+    TensorList gradients(collected.nodes()[recorded.call]->signature->outputs.size()), results;
     for (auto [k, output] : enumerate(arrivingOutputs(graph.kind(recorded.node))))
       gradients[static_cast<size_t>(output)] = inputs[k];
     SmallVector<bool, 4> wanted;
     const uint32_t numOutputs = graph.numOutputs(recorded.node), first = graph.firstEntry(recorded.node).value;
     for (uint32_t o = 0; o < numOutputs; ++o) wanted.push_back(source.calls->outputs[recorded.firstType + o].isWanted);
-    if (Error error = request.host->runFunction(node, gradients, wanted, results)) return error;
+    if (Error error = request.host->runFunction(recorded.call, gradients, wanted, results)) return error;
     for (uint32_t o = 0; o < numOutputs; ++o) {
       hasMissing |= wanted[o] && !results[o];
       values[first + o] = std::move(results[o]);
@@ -230,8 +253,7 @@ class RecordedReplay {
     for (; nextForward < forward.size() && forward[nextForward].lastReader <= call; ++nextForward) {
       const PlanSource::ForwardValue &value = forward[nextForward];
       if (value.saved != Plan::kNone && values[graph.entry(value.value).value].version() != versions[nextForward])
-        return Failure(ErrorKind::StaleVersion, "'" + Twine(graph.listedName(value.value)) +
-                                                    "', which this backward reads, was overwritten by a hook");
+        return overwrittenByHook(engine, collected, plan, plan.saved[value.saved]);
     }
     return Error::success();
   }
@@ -258,12 +280,9 @@ class RecordedReplay {
     const Edge *edge = nullptr;
     if (forward.saved != Plan::kNone) {
       const Plan::Saved &saved = plan.saved[forward.saved];
-      for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
-        Expected<Storage *> kept = keptValue(engine, collected, plan.slots[i]);
-        if (!kept) return kept.takeError();
-        storage = *kept;
-      }
-      if (!storage) return notKept(plan, saved);
+      Expected<Storage *> kept = savedValue(engine, collected, plan, saved);
+      if (!kept) return kept.takeError();
+      storage = *kept;
       TapeNode &keeper = *collected.nodes()[plan.slots[saved.firstSlot].node];
       const KeptOperand operand = keeper.signature->kept[plan.slots[saved.firstSlot].kept];
       if (keeper.signature->isInput(operand)) edge = &keeper.edges()[operand];
@@ -293,16 +312,14 @@ class RecordedReplay {
     return tensor;
   }
 
-  /// No result shares memory with a head gradient from the caller or with another result.
+  /// No result shares memory with another one, or with what the host or the tape has.
   Error takeResults() {
     std::vector<Tensor> &results = request.scratch.results;
-    for (const Tensor &head : request.scratch.heads)
-      if (head) scratch.taken.insert(head.get()->storage);
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone || scratch.isDelivered[i]) continue;
       Tensor result = values[graph.entry(graph.heads()[source.numForwardHeads + head]).value];
       if (!result) continue;
-      if (!scratch.taken.insert(result.get()->storage).second) {
+      if (source.calls->isOthers[head] || !scratch.taken.insert(result.get()->storage).second) {
         Tensor own;
         if (Error error = copy(result, own)) return error;
         result = std::move(own);

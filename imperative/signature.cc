@@ -221,7 +221,6 @@ Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<
 
 Error SignatureTable::prepare(Signature &signature) {
   const OpDef &op = *signature.handle->op;
-  signature.isPrepared = true;
   const auto hasElements = [](const TensorRef &operand) { return operand.size() != 0; };
   const FastKernelRow *row = options.backend == Backend::Reference ? nullptr : findFastKernel(op);
   if (!all_of(signature.operands, hasElements)) row = nullptr;
@@ -253,6 +252,7 @@ Error SignatureTable::prepare(Signature &signature) {
     signature.workspaceBytes = op.workspace(*signature.handle, signature.call.in, signature.call.out);
   if (signature.handle->flow)
     if (Error error = prepareBodies(signature)) return error;
+  signature.isPrepared = true;
   if (!signature.fast && signature.bodies.isEmpty()) return Error::success();
   signature.isUsed = true;
   prepared.push_back(&signature);

@@ -85,6 +85,8 @@ class Store {
   void freeSized(void *block, size_t bytes) { free(block, classOf(bytes)); }
   /// Frees a storage without owners.
   void destroy(Storage *storage);
+  /// Whether its Imperative is gone. With the lock held.
+  bool hasEnded() const { return isClosed; }
   bool isLockedHere() const { return holder.load(std::memory_order_relaxed) == thisThread(); }
 
   /// For the statistics: called when a leaf is marked, and when its mark is dropped.

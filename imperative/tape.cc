@@ -2,7 +2,6 @@
 #include "imperative/tape.h"
 
 #include "imperative/function_call.h"
-#include "imperative/signature.h"
 
 using namespace llvm;
 
@@ -58,7 +57,7 @@ void releaseKept(TapeNode &node) {
 void clear(TapeNode &node, bool keepsEdges) {
   releaseKept(node);
   if (node.state) {
-    if (node.signature->isHostCode) releaseSaved(*node.state);
+    if (node.isFunction) releaseSaved(*node.state);
     if (!keepsEdges) release(std::exchange(node.state, nullptr));
   }
   if (!keepsEdges) releaseEdges(node);

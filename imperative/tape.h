@@ -69,15 +69,16 @@ struct Origin {
 struct TapeNode {
   std::atomic<uint32_t> refs{1};
   uint32_t numEdges;  // the arrays behind the node
-  uint32_t numKept : 30;
+  uint32_t numKept : 29;
+  uint32_t isFunction : 1 = 0;       // `state` is a FunctionCall's
   uint32_t isCleared : 1 = 0;        // a backward without `retain` ran through it
   uint32_t isTrackedByLeaf : 1 = 0;  // some edge leads to a leaf of requiresGrad
   uint32_t epoch = 0, index = 0;     // place among what a backward collects
   uint32_t line;                     // CallSite
   const char *file;
-  Signature *signature;
-  uint64_t call;      // number of the call
-  uint64_t draw = 0;  // of a random operator: the step of its key; during destruction: the next node in the list
+  Signature *signature;  // gone with the Imperative, which a node may outlive
+  uint64_t call;         // number of the call
+  uint64_t draw = 0;     // of a random operator: the step of its key; during destruction: the next node in the list
   Store *store;
   TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to
   RetainedMark *retained = nullptr;  // marks of outputs

@@ -1,6 +1,8 @@
 // Limits, and what belongs to somebody else: nothing of that breaks a tape.
 #include "imperative/engine.h"
 
+#include "ir/graph_builder.h"
+#include "ir/inference.h"
 #include "tests/support/imperative.h"
 #include "tests/support/test_graph.h"
 
@@ -116,6 +118,44 @@ TEST(ImperativeEdges, ARunInsideOfItselfIsCompiledOnce) {
   EXPECT_EQ(t.im.cacheStats().misses, 3u);
   EXPECT_EQ(t.im.cacheStats().hits, 6u);
   EXPECT_EQ(scalar(x.grad()), 3 * 3 * 6);
+}
+
+// A strict backward cuts the history: going on as if it ended there would lose x's gradient.
+TEST(ImperativeEdges, TA_03_P_07_E_20_LenientAfterStrict) {
+  Tape t;
+  Tensor x = t.leaf(3), z = t.leaf(5), trunk = t.plus(x, "1");
+  t.backward({trunk});
+  const BackwardOptions lenient{.secondBackward = SecondBackward::Lenient};
+  EXPECT_EQ(t.rowOf(t.im.backward({t.add(trunk, z)}, lenient)), "E-20");
+  EXPECT_FALSE(z.grad());
+}
+
+TEST(ImperativeEdges, ArgumentsThatAreNotThere) {
+  Tape t;
+  EXPECT_FALSE(t.im.tensor({3}, std::vector<float>{}));
+  EXPECT_TRUE(static_cast<bool>(t.im.tensor({0}, std::vector<float>{})));
+  const int64_t none[] = {0}, two[] = {2};
+  EXPECT_EQ(t.rowOf(t.im.makeForeign({nullptr, DType::Float32, two}, nullptr, nullptr)), "E-71");
+  EXPECT_EQ(t.rowOf(t.im.makeForeign({nullptr, DType::Float32, none}, nullptr, nullptr)), "success");
+  EXPECT_EQ(t.rowOf(t.into("exp", {t.value(1)}, {})), "E-42");
+  EXPECT_EQ(t.rowOf(t.im.call(t.im.kind(KindRef()), {t.value(1)})), "E-44");
+}
+
+// The second call finds the signature that the first one made.
+TEST(ImperativeEdges, E_32_AKernelThatCannotBePreparedFailsEveryTime) {
+  Tape t;
+  static constinit const OpDef kNoKernel = {.name = "no_kernel", .inputs = {"data"}, .shape = shapes::same};
+  cantFail(t.context.ops.add(kNoKernel));
+  GraphBuilder builder(t.context);
+  const Value x = builder.addVariable("x", Attrs());
+  const KindRef inside = cantFail(t.context.kind(kNoKernel, Attrs()));
+  const Graph body = cantFail(std::move(builder).freeze({Value{builder.addKind(inside, {x}, NodeId())}}, {})).graph;
+  const AttrText attrs[] = {{"num_args", "2"},       {"num_outputs", "1"},    {"num_out_data", "1"},
+                            {"in_state_locs", "[]"}, {"in_data_locs", "[0]"}, {"remain_locs", "[]"}};
+  Expected<KindRef> loop = t.context.kind(*t.context.ops.find("_foreach"), t.context.attrs(attrs), {body});
+  ASSERT_TRUE(static_cast<bool>(loop)) << toString(loop.takeError());
+  const Tensor rows = t.value({2, 1}, {1, 2});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(t.rowOf(t.im.callAll(t.im.kind(*loop), {rows})), "E-32");
 }
 
 TEST(ImperativeEdges, ForeignMemoryIsReleasedOnceAndNotAfterAnError) {

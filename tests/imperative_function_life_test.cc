@@ -162,6 +162,29 @@ TEST(ImperativeFunctionLife, TA_88_StateEndsWithTheCallAndWithoutTheLock) {
   EXPECT_EQ(numEnded, 2);
 }
 
+TEST(ImperativeFunctionLife, TA_76_HistoriesOutliveTheirImperative) {
+  std::optional<FunctionContext> stashed;
+  Tensor y, z;
+  {
+    Tape t;
+    auto f = product(t);
+    f->forward = [&](const FunctionContext &context, Tensors in) -> Expected<TensorList> {
+      stashed = context;
+      const Tensor made = t.mul(in[0], in[1]), both[] = {in[0], made};
+      context.save(both);
+      return TensorList{made};
+    };
+    Tensor x = t.leaf(3);
+    y = apply(t, f, {x, x})[0];
+    z = cantFail(t.im.callWith(std::make_shared<int>(1), cantFail(t.im.kind("square", {})), {x}))[0];
+  }
+  const TensorList saved = cantFail(stashed->saved());
+  EXPECT_EQ(scalar(saved[0]), 3);
+  EXPECT_EQ(scalar(saved[1]), 9);
+  y = z = Tensor();
+  EXPECT_EQ(Tape::rowOf(stashed->saved()), "E-20");
+}
+
 TEST(ImperativeFunctionLife, OnePlanForAllCallsOfAName) {
   Tape t;
   Tensor x = t.leaf(1);

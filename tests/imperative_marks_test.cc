@@ -170,6 +170,34 @@ TEST(ImperativeMarks, PD_25_ClearedGradients) {
   EXPECT_FALSE(x.grad());
 }
 
+// PyTorch's zero_grad detaches it, too: the next gradient is not added to what made the old one.
+TEST(ImperativeMarks, PD_25_HO_07_AClearedGradientHasNoHistory) {
+  Tape t;
+  Tensor x = t.leaf(2);
+  auto cube = [&] { return t.mul(t.mul(x, x), x); };
+  t.backward({cube()}, {.createGraph = true});
+  cantFail(t.im.clearGrad(x));
+  EXPECT_FALSE(x.grad().isTracked());
+  t.backward({cube()}, {.createGraph = true});
+  const Tensor first = x.grad();
+  EXPECT_EQ(scalar(first), 12);
+  cantFail(t.im.setGrad(x, Tensor()));
+  t.backward({first});
+  EXPECT_EQ(t.gradOf(x), (Doubles{12}));
+}
+
+TEST(ImperativeMarks, E_18_ATensorIsNotItsOwnGradient) {
+  Tape t;
+  Tensor x = t.leaf(3);
+  for (const Tensor &same : {x, t.im.detach(x)}) {
+    EXPECT_EQ(t.rowOf(t.im.setGrad(x, same)), "E-18");
+    EXPECT_EQ(t.rowOf(t.im.mark(x, Request::Write, same)), "E-18");
+  }
+  t.backward({t.times(x, "2")});
+  EXPECT_EQ(scalar(x), 3);
+  EXPECT_EQ(t.gradOf(x), (Doubles{2}));
+}
+
 TEST(ImperativeMarks, AGG_13_AGradientThatATapeKeepsIsNotOverwritten) {
   Tape t;
   Tensor x = t.leaf(3);

@@ -238,6 +238,52 @@ TEST(ImperativeModes, TA_38_TA_39_WritesAreRebasedOnRequest) {
   EXPECT_EQ(t.rowOf(t.im.backward({square}, {})), "E-31");
 }
 
+// As in PyTorch, where a view of a leaf is refused; views of computed tensors are recorded there, here they are refused.
+TEST(ImperativeModes, TA_38_TA_39_MUT_04_NoWriteIsRebasedThatOthersWouldSee) {
+  ImperativeOptions options = Tape::referenceOptions();
+  options.inplace = InplacePolicy::Rebase;
+  Tape t(options);
+  Tensor x = t.leaf({2}, {1, 2}), view = t("Reshape", {x}, {{"shape", "(1,2)"}});
+  EXPECT_EQ(t.rowOf(t.into("_mul_scalar", {view}, {view}, {{"scalar", "5"}})), "E-19");
+  EXPECT_EQ(doublesOf(x), (Doubles{1, 2}));
+  Tensor y = t.times(x, "2"), other = t("Reshape", {y}, {{"shape", "(1,2)"}});
+  EXPECT_EQ(t.rowOf(t.into("_mul_scalar", {y}, {y}, {{"scalar", "5"}})), "E-19");
+  EXPECT_EQ(doublesOf(other), (Doubles{2, 4}));
+  other = Tensor();
+  cantFail(t.into("_mul_scalar", {y}, {y}, {{"scalar", "5"}}));
+  // An input that a call overwrites besides its outputs would keep its history.
+  const Tensor w = t.value({2}, {1, 1});
+  EXPECT_EQ(t.rowOf(t.attempt("sgd_mom_update", {w, w, y}, {{"lr", "0.1"}, {"momentum", "0.9"}})), "E-19");
+  EXPECT_EQ(doublesOf(y), (Doubles{10, 20}));
+  t.backward({y});
+  EXPECT_EQ(t.gradOf(x), (Doubles{10, 10}));
+}
+
+TEST(ImperativeModes, TA_39_TA_54_MarksFollowARebasedTensor) {
+  ImperativeOptions options = Tape::referenceOptions();
+  options.inplace = InplacePolicy::Rebase;
+  Tape t(options);
+  Tensor x = t.leaf(3), y = t.times(x, "2");
+  Doubles seen;
+  auto note = [&](const Tensor &gradient) -> Expected<Tensor> {
+    seen.push_back(scalar(gradient));
+    return Tensor();
+  };
+  cantFail(t.im.retainGrad(y));
+  cantFail(t.im.addHook(y, note));
+  cantFail(t.into("_mul_scalar", {y}, {y}, {{"scalar", "10"}}));
+  cantFail(t.im.addHook(y, note));
+  t.backward({t.times(y, "7")});
+  EXPECT_EQ(scalar(y.grad()), 7);
+  EXPECT_EQ(scalar(x.grad()), 140);
+  EXPECT_EQ(seen, (Doubles{7, 7}));
+  // Untracked from here on.
+  Tensor z = t.times(x, "2");
+  cantFail(t.im.retainGrad(z));
+  cantFail(t.into("_copy", {t.value(1)}, {z}));
+  EXPECT_FALSE(z.isTracked());
+}
+
 TEST(ImperativeModes, TA_44_InferenceMode) {
   Tape t;
   Tensor w = t.leaf(2), y;

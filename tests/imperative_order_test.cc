@@ -330,6 +330,46 @@ TEST(ImperativeOrder, MA_12_E_34_GraphOf) {
   EXPECT_EQ(t.rowOf(t.im.graphOf({two})), "E-20");
 }
 
+// Names that graphOf makes avoid those of tensors that come later.
+TEST(ImperativeOrder, MA_12_E_34_NamesOfTensorsThatGraphOfCouldMake) {
+  Tape t;
+  Tensor a = t.leaf(1), b = t.leaf(2), c = t.value(3);
+  cantFail(t.im.setName(b, "arg0"));
+  cantFail(t.im.setName(c, "elemwise_mul0"));
+  const Graph graph = cantFail(t.im.graphOf({t.mul(t.mul(t.mul(a, a), b), c)}));
+  std::vector<std::string> names;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) names.push_back(graph.name(NodeId(n)).str());
+  llvm::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"arg0", "arg1", "elemwise_mul0", "elemwise_mul1", "elemwise_mul2",
+                                             "elemwise_mul3"}));
+}
+
+// The graph would compute something else than what ran.
+TEST(ImperativeOrder, MA_12_E_31_NoGraphHasTwoValuesOfOneTensor) {
+  Tape t;
+  auto overwrite = [&](const Tensor &x) {
+    NoGradScope inside(t.im);
+    cantFail(t.into("_plus_scalar", {x}, {x}, {{"scalar", "1"}}));
+  };
+  for (int which = 0; which < 3; ++which) {
+    Tensor x = t.leaf(3), c = t.value(2), y = t.times(x, "2");
+    const Tensor overwritten = which == 0 ? x : which == 1 ? c : y;
+    Tensor before = t.add(t.add(x, c), y);
+    EXPECT_EQ(t.rowOf(t.im.graphOf({before})), "success");
+    overwrite(overwritten);
+    Tensor after = t.add(t.add(x, c), y);
+    EXPECT_EQ(t.rowOf(t.im.graphOf({after})), which == 0 ? "E-31" : "success");  // y has read x
+    const GradcError error = errorOf(t.im.graphOf({t.add(before, after)}).takeError());
+    EXPECT_EQ(error.kind, ErrorKind::StaleVersion);
+    EXPECT_NE(error.message.find("no graph has both values"), std::string::npos) << error.message;
+  }
+  // What calls overwrite themselves has versions in a graph.
+  Tensor x = t.leaf({2, 2}, {1, 2, 3, 5}), scale = t.value({2}, {1, 2}), mean = t.value({2}, {0, 0});
+  Tensor y = t("BatchNorm", {x, scale, scale, mean, t.value({2}, {1, 1})});
+  y = t("BatchNorm", {y, scale, scale, mean, t.value({2}, {1, 1})});
+  EXPECT_EQ(t.rowOf(t.im.graphOf({y})), "success");
+}
+
 TEST(ImperativeOrder, GraphsOfGradientsAreGraphs) {
   Tape t;
   Tensor x = t.leaf(2), y = t("tanh", {x});
