@@ -191,6 +191,20 @@ TEST(ImperativeAliases, H_12_AHeadGradientThatABackwardInsideDelivers) {
     }
 }
 
+// The caller's buffer has the history that the gradient has, also where it is the y itself.
+TEST(ImperativeAliases, MA_17_HO_07_ACallersBufferWithARecordedGradient) {
+  Tape t;
+  Tensor x = t.leaf(2), buffer = t.value(0);
+  cantFail(t.im.mark(x, Request::Write, buffer));
+  cantFail(t.im.requireGrad(x));
+  t.backward({t.mul(t.mul(x, x), x)}, {.createGraph = true});
+  EXPECT_TRUE(x.grad() == buffer && buffer.isTracked());
+  EXPECT_EQ(scalar(t.grad({buffer}, {x}, {.retain = true})[0]), 12);
+  t.backward({buffer});
+  EXPECT_EQ(scalar(buffer), 12);
+  EXPECT_FALSE(buffer.isTracked());
+}
+
 // ---- a backward inside that clears what the outer one still needs
 
 TEST(ImperativeAliases, RET_05_E_20_ABackwardInsideClearsTheHistory) {
