@@ -35,6 +35,8 @@ class Run {
         host(engine, lock, asked.createGraph, scratch->host) {}
   ~Run() {
     host.end();
+    for (const TapeValue &y : scratch->ys)
+      if (y.node) release(y.node);
     scratch->clear();
     if (engine.spare.size() < kMaxSpare) engine.spare.push_back(std::move(scratch));
   }
@@ -53,6 +55,7 @@ class Run {
         if (Error error = checkHead(i)) return error;
       if (!y.isTracked()) continue;
       scratch->ys.push_back(y);
+      if (y.node) retain(y.node);  // a y may be a buffer, which gets another history with the gradient
       scratch->heads.push_back(asked.heads.empty() ? Tensor() : asked.heads[i]);
     }
     if (!scratch->ys.empty()) return Error::success();

@@ -22,27 +22,34 @@ bool tryRetain(TapeNode &node) {
   return false;
 }
 
-/// A saved output, with the history that the call gave it.
-Tensor withHistory(const FunctionCall::Saved &saved, TapeNode &node) {
-  StoreLock lock(*node.store);
-  if (node.store->hasEnded()) return saved.value;
+/// A tensor of its own for a saved value, which the host may give another history; an output has that of `node`, if it is not
+/// null.
+Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
   const TensorImpl &impl = *saved.value.get();
-  const Signature::Output &output = node.signature->outputs[static_cast<size_t>(saved.output)];
-  void *const block = node.store->allocate(sizeof(TensorImpl));
+  StoreLock lock(*impl.store);
+  if (impl.store->hasEnded()) return saved.value;
+  void *const block = impl.store->allocate(sizeof(TensorImpl));
   if (!block) return Tensor();
-  const uint8_t tracked = !output.isTracked ? 0 : node.isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
   retain(impl.storage);
-  if (tracked) retain(&node);
-  return Tensor::adopt(new (block) TensorImpl{.dtype = impl.dtype,
-                                              .tracked = tracked,
-                                              .output = static_cast<uint16_t>(saved.output),
-                                              .shape = impl.shape,
-                                              .rank = impl.rank,
-                                              .dims = impl.dims,
-                                              .store = node.store,
-                                              .storage = impl.storage,
-                                              .producer = tracked ? &node : nullptr,
-                                              .serial = impl.serial});
+  auto *const own = new (block) TensorImpl{.dtype = impl.dtype,
+                                           .tracked = impl.tracked,
+                                           .output = impl.output,
+                                           .shape = impl.shape,
+                                           .rank = impl.rank,
+                                           .dims = impl.dims,
+                                           .store = impl.store,
+                                           .storage = impl.storage,
+                                           .producer = impl.producer,
+                                           .mark = impl.mark,
+                                           .serial = impl.serial};
+  if (saved.output >= 0 && node && node->signature->outputs[static_cast<size_t>(saved.output)].isTracked) {
+    own->tracked = node->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
+    own->output = static_cast<uint16_t>(saved.output);
+    own->producer = node;
+  }
+  if (own->producer) retain(own->producer);
+  if (own->mark) retain(own->mark);
+  return Tensor::adopt(own);
 }
 
 /// Makes the results of `forward` tensors of the tape.
@@ -258,7 +265,7 @@ Expected<TensorList> FunctionContext::saved() const {
       return Failure(ErrorKind::StaleVersion, "value " + Twine(i) + " that " + call->text +
                                                   " saved was overwritten: its gradient needs version " +
                                                   Twine(saved.version) + ", it is " + Twine(saved.value.version()));
-    values.push_back(saved.output >= 0 && node ? withHistory(saved, *node) : saved.value);
+    values.push_back(saved.value ? handOut(saved, node) : Tensor());
     if (saved.value && !values.back()) return Failure(ErrorKind::TooLarge, "no memory for a saved value");
   }
   return values;

@@ -90,6 +90,7 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     }
   setGradient(mark, grad);
   mark.isCallersBuffer = static_cast<bool>(buffer);
+  if (buffer && buffer.isTracked()) engine->recordedGradients.add(mark);
   if (buffer && request == Request::Write) engine->bufferMarks.add(*buffer.get()->storage, mark);
   mark.isMarked = true;
   mark.isFresh = false;

@@ -105,7 +105,7 @@ TEST(ImperativeAliases, RET_01_AResultThatIsAKeptValue) {
   for (bool createGraph : {false, true}) {
     HostTape t;
     const Tensor x = t.leaf({1, 3}, {1, 2, 3});
-    Tensor sum = t("own_value", {t("Flatten", {x})});
+    Tensor sum = t("own_value", {x});
     std::vector<Tensor> leaves;
     for (StringRef factor : {"2", "3", "4", "5", "6", "7"}) {
       leaves.push_back(t.leaf({1, 3}, {1, 1, 1}));
@@ -189,6 +189,20 @@ TEST(ImperativeAliases, H_12_AHeadGradientThatABackwardInsideDelivers) {
       t.backward({a, b}, {.heads = heads, .createGraph = createGraph});
       EXPECT_EQ(scalar(x.grad()), 10);
     }
+}
+
+// The caller's buffer has the history that the gradient has, also where it is the y itself.
+TEST(ImperativeAliases, MA_17_HO_07_ACallersBufferWithARecordedGradient) {
+  Tape t;
+  Tensor x = t.leaf(2), buffer = t.value(0);
+  cantFail(t.im.mark(x, Request::Write, buffer));
+  cantFail(t.im.requireGrad(x));
+  t.backward({t.mul(t.mul(x, x), x)}, {.createGraph = true});
+  EXPECT_TRUE(x.grad() == buffer && buffer.isTracked());
+  EXPECT_EQ(scalar(t.grad({buffer}, {x}, {.retain = true})[0]), 12);
+  t.backward({buffer});
+  EXPECT_EQ(scalar(buffer), 12);
+  EXPECT_FALSE(buffer.isTracked());
 }
 
 // ---- a backward inside that clears what the outer one still needs

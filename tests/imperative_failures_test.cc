@@ -88,6 +88,28 @@ TEST(ImperativeFailures, RET_05_HOOK_09_AnomalyModeEndsABackwardHalfWay) {
   EXPECT_TRUE(std::isnan(scalar(x.grad())));
 }
 
+// A kernel that fails may have written half of its output: who kept what was there must not read it.
+TEST(ImperativeFailures, E_31_AFailedWriteIsAWrite) {
+  static constinit const OpDef kHalfway = {
+      .name = "halfway", .inputs = {"data"}, .shape = shapes::same, .kernel = [](const KernelCall &call) {
+        call.out[0].as<double>()[0] = 99;
+        *call.failure = Failure(ErrorKind::Io, "left");
+        throw KernelError{"thrown"};
+      }};
+  Tape t;
+  cantFail(t.context.ops.add(kHalfway));
+  Tensor x = t.leaf({2}, {1, 2}), y = t("square", {x});
+  {
+    NoGradScope quiet(t.im);
+    EXPECT_EQ(errorOf(t.into("halfway", {t.value({2}, {0, 0})}, {x})).message, "thrown");
+  }
+  const GradcError error = errorOf(t.im.backward({y}, {}));
+  EXPECT_EQ(error.kind, ErrorKind::StaleVersion);
+  EXPECT_NE(error.message.find("written by call 2 of operator 'halfway'"), std::string::npos) << error.message;
+  // Nothing of the first failure is left.
+  EXPECT_EQ(t.rowOf(t.attempt("square", {x})), "success");
+}
+
 // ---- memory
 
 /// Whether `work` fails when its first allocation does; then it does nothing, and the next time it works.

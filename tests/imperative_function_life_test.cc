@@ -185,6 +185,31 @@ TEST(ImperativeFunctionLife, TA_76_HistoriesOutliveTheirImperative) {
   EXPECT_EQ(Tape::rowOf(stashed->saved()), "E-20");
 }
 
+// What the host does to a value that it was given does not change what the call has saved. The leak checker sees the cycle
+// that it would be otherwise.
+TEST(ImperativeFunctionLife, TA_76_SavedValuesAreHandedOutAsTensorsOfTheirOwn) {
+  Tape t;
+  std::optional<FunctionContext> stashed;
+  Tensor x = t.leaf(3), c = t.value(5);
+  auto f = product(t);
+  auto plain = f->forward;
+  f->forward = [&](const FunctionContext &context, Tensors in) {
+    stashed = context;
+    return plain(context, in);
+  };
+  Tensor y = apply(t, f, {x, c})[0];
+  const Tensor given = cantFail(stashed->saved())[1];
+  EXPECT_TRUE(given.sharesMemoryWith(c));
+  cantFail(t.into("_copy", {y}, {given}));
+  EXPECT_TRUE(given.isTracked());
+  EXPECT_EQ(t.rowOf(stashed->saved()), "E-31");
+  stashed.reset();
+  y = apply(t, f, {x, c})[0];
+  const Tensor again = cantFail(stashed->saved())[1];
+  EXPECT_FALSE(again.isTracked());
+  EXPECT_FALSE(again == cantFail(stashed->saved())[1]);
+}
+
 TEST(ImperativeFunctionLife, OnePlanForAllCallsOfAName) {
   Tape t;
   Tensor x = t.leaf(1);
