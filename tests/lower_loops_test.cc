@@ -162,21 +162,26 @@ Floats wave(size_t size) {
 
 // What a branch saves is zeros in the other one: of its own type, and of a shape that MXNet cannot spell where it is empty.
 TEST(LowerLoops, A_14_CF_09_ZerosOfTheOtherBranch) {
-  const auto branches = [](const Graph &first) {
+  const auto branches = [](const Graph &first, const Graph &second) {
+    const bool readsDecision = bodyInputs(second).size() == 3;
     return around("_cond", {"p", "a", "b"},
                   {{"num_args", "6"},
                    {"num_outputs", "1"},
                    {"cond_input_locs", "(0,)"},
                    {"then_input_locs", "(1, 2)"},
-                   {"else_input_locs", "(1, 2)"}},
-                  {body("q = _copy(p)"), first, body("c = sin(a); z = elemwise_mul(c, b); heads z")}, 1);
+                   {"else_input_locs", readsDecision ? "(0, 1, 2)" : "(1, 2)"}},
+                  {body("q = _copy(p)"), first, second}, 1);
   };
+  const Graph other = body("c = sin(a); z = elemwise_mul(c, b); heads z");
   const Graph typed = branches(body("s = Cast(a) {dtype=float64}; t = exp(s); u = sin(t); v = Cast(u) {dtype=float32};"
-                                    "z = elemwise_mul(v, b); heads z"));
-  const Graph empty = branches(body("c = exp(a); d = sin(c); z = elemwise_mul(d, b); heads z"));
+                                    "z = elemwise_mul(v, b); heads z"),
+                               other);
+  const Graph nested = branches(other, branches(body("c = exp(a); z = elemwise_mul(c, b); heads z"), other));
+  const Graph empty = branches(body("c = exp(a); d = sin(c); z = elemwise_mul(d, b); heads z"), other);
   for (float p : {1.f, 0.f}) {
-    expectMxnetsValues(testing::gradientOf(typed, {"a", "b"}).graph,
-                       {{"p", floats({1}, {p})}, {"a", floats({2}, {0.5, -1})}, {"b", floats({2}, {2, 3})}});
+    for (const Graph &graph : {typed, nested})
+      expectMxnetsValues(testing::gradientOf(graph, {"a", "b"}).graph,
+                         {{"p", floats({1}, {p})}, {"a", floats({2}, {0.5, -1})}, {"b", floats({2}, {2, 3})}});
     expectMxnetsValues(testing::gradientOf(empty, {"a", "b"}).graph,
                        {{"p", floats({1}, {p})}, {"a", floats({0, 3}, {})}, {"b", floats({0, 3}, {})}});
   }
