@@ -238,6 +238,42 @@ TEST(ArrayGradient, CF_14_AnArrayWrittenAfterALoop) {
   EXPECT_TRUE(isAddedUp(p));
 }
 
+// Of a loop's step and of a branch: s = a[0] · a[0], where a[0] = tanh(s · p)
+TEST(ArrayGradient, CF_15_AnArrayOfAnInnerBlock) {
+  for (bool isLoop : {false, true}) {
+    ArrayProgram p;
+    p.number("i", 0);
+    p.number("n", 3);
+    p.declare("go", {1}, FluidType::Bool);
+    p.declare("scopes", {}, FluidType::Fp64, FluidType::StepScopes).dtype.reset();
+    compute(p, "assign", "p", "s");
+    p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go");
+    const uint32_t body = addBlock(p.program, 0u, {});
+    p.declare("a", {2}, FluidType::Fp64, FluidType::LodTensorArray, body);
+    p.declare("zero", {1}, FluidType::Int64, FluidType::LodTensor, body);
+    p.op("fill_zeros_like", {{"X", {"n"}}}, "zero", {}, body);
+    compute(p, "elementwise_mul", "s", "m", "p", body);
+    compute(p, "tanh", "m", "t", "", body);
+    write(p, "t", "zero", body);
+    read(p, "zero", "x", body);
+    read(p, "zero", "y", body);
+    compute(p, "elementwise_mul", "x", "q", "y", body);
+    p.op("assign", {{"X", {"q"}}}, "s", {}, body);
+    if (isLoop) {
+      p.op("increment", {{"X", {"i"}}}, "i", {{"step", floatAttrText(AttrTag::Float, 1)}}, body);
+      p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go", {}, body);
+      addOp(p.program, 0, "while", {{"Condition", {"go"}}, {"X", {"i", "n", "s", "p"}}},
+            {{"Out", {"i", "s", "go"}}, {"StepScopes", {"scopes"}}}, body);
+    } else {
+      addOp(p.program, 0, "conditional_block", {{"Cond", {"go"}}, {"Input", {"s", "p", "n"}}},
+            {{"Out", {"s"}}, {"Scope", {"scopes"}}}, body)
+          .attrs = p.context.attrs({{"is_scalar_condition", boolAttrText(true)}});
+    }
+    p.sum("s", "loss");
+    isAddedUp(p);
+  }
+}
+
 TEST(ArrayGradient, CF_15_AnArrayThatALoopOnlyReads) {
   for (uint32_t depth : {1, 2, 5}) {
     ArrayProgram p;

@@ -128,6 +128,7 @@ class ArrayWalk {
       if (const TextId array = arrayOf(block, op); array.isValid()) access(block, op, array, state);
       else if (type(op) == "while" && op.subBlock) loop(block, op, state, depth);
       else if (type(op) == "conditional_block" && op.subBlock) branch(block, op, state, depth);
+      else if (type(op) == "recurrent" && op.subBlock) steps(block, op, state, depth);
       else useWhole(block, op), count(op, state);
     }
   }
@@ -154,6 +155,14 @@ class ArrayWalk {
     State end = state;
     walk(*op.subBlock, end, depth);
     join(state, end, false);
+    owners.pop_back();
+  }
+
+  /// What a step writes is new in the next one.
+  void steps(uint32_t block, const BlockOp &op, const State &state, uint32_t depth) {
+    owners.push_back({block, &op});
+    State inner = state;
+    walk(*op.subBlock, inner, depth);
     owners.pop_back();
   }
 
@@ -194,7 +203,7 @@ class ArrayWalk {
                              is_contained(program.variables(owner->outputs, "Out"), array);
         use.isOnlyRead |= !isState;
         if (!isRead) writtenIn.insert({owner, array.value});
-      } else {
+      } else if (type(*owner) == "conditional_block") {
         use.isInBranch = true;
         use.isReadInBranch |= isRead;
       }
