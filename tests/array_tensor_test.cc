@@ -239,6 +239,14 @@ TEST(ArrayTensor, BadOperandsAndAttributes) {
   addTensor(empty, 0, false, {-1});
   EXPECT_EQ(failureOf(empty, {"all"}), "[bad_entry] block 0, operator 0 (tensor_array_to_tensor): array 'a' has no "
                                        "elements, expected at least one");
+  ArrayProgram two;
+  addElements(two, {2});
+  addTensor(two, 0, false, {-1});
+  addLoss(two);
+  two.program.blocks[0].ops[8].inputs[0].variables.push_back(two.program.texts.find("a"));
+  EXPECT_EQ(describeWithNotes(emit(two).takeError()),
+            "[bad_entry] block 0, operator 8 (tensor_array_to_tensor): expected "
+            "one variable in each of the slots 'X' and 'Out'");
   ArrayProgram none;
   none.declare("all");
   none.op("tensor_array_to_tensor", {}, "all");

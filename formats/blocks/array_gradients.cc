@@ -50,7 +50,12 @@ Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSe
   const BlockOp forward = program.blocks[block].ops[index];
   begin(block, forward, cut, made);
   const StringRef type = program.text(forward.type);
-  if (type == "tensor_array_to_tensor") return makeWhole(forward, cut, made);
+  if (type == "tensor_array_to_tensor") {
+    if (!operandIn(program, forward.inputs, "X").isValid() || !operandIn(program, forward.outputs, "Out").isValid())
+      return failureAt(program, block, index, ErrorKind::BadEntry,
+                       "expected one variable in each of the slots 'X' and 'Out'");
+    return makeWhole(forward, cut, made);
+  }
   const bool isRead = type == "read_from_array";
   if (!isRead && type != "write_to_array") return false;
   if (!operandIn(program, forward.inputs, "X").isValid() || !operandIn(program, forward.inputs, "I").isValid() ||
@@ -109,8 +114,7 @@ void ArrayGradients::makeRead(const BlockOp &forward, std::vector<BlockOp> &made
 /// The gradient of the tensor is an array, which is added to that of the array.
 bool ArrayGradients::makeWhole(const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {
   const TextId array = operandIn(program, forward.inputs, "X"), out = operandIn(program, forward.outputs, "Out");
-  if (!array.isValid() || !out.isValid() || !arrays.contains(array) || cut.contains(names.gradient(array)))
-    return false;
+  if (!arrays.contains(array) || cut.contains(names.gradient(array))) return false;
   const TextId gradient = gradientOf(array), elements = elementName(gradient);
   BlockOp op = makeOp("tensor_array_to_tensor_grad", {slot("Out@GRAD", gradientOf(out)), slot("X", array)}, elements);
   op.attrs = context.withAttrs(forward.attrs, ArrayRef(op.attrs.pairs()));
