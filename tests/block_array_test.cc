@@ -67,11 +67,6 @@ TEST(BlockArray, AGG_08_TheGradientsOfTwoReadsAreSummed) {
     EXPECT_NEAR(gradient[i], (loss(given[i] + 1e-6) - loss(given[i] - 1e-6)) / 2e-6, 1e-9) << i;
 }
 
-std::string failureOf(ArrayProgram &p, std::vector<std::string> heads) {
-  Expected<std::vector<Array>> made = p.run(p.program, std::move(heads));
-  return made ? "success" : describeWithNotes(made.takeError());
-}
-
 TEST(BlockArray, AnIndexBeyondTheArrayIsAnError) {
   ArrayProgram p;
   p.array("a");

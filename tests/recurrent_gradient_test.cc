@@ -13,43 +13,6 @@ namespace {
 
 using namespace gradc::testing;
 
-/// Of two gradients that arrive under one name in a step, Paddle's operator keeps one.
-void expectListedOnce(const BlockProgram &program) {
-  for (const Block &block : program.blocks)
-    for (const BlockOp &op : block.ops) {
-      if (program.text(op.type) != "recurrent") continue;
-      std::vector<std::string> listed = stringsAttr(op.attrs, "states").value_or(std::vector<std::string>());
-      for (TextId name : program.variables(op.outputs, "outputs")) listed.push_back(program.text(name).str());
-      std::sort(listed.begin(), listed.end());
-      EXPECT_EQ(std::adjacent_find(listed.begin(), listed.end()), listed.end());
-    }
-}
-
-/// The emitted program read again has the bits of the gradient engine; to 1e-14 where sums of three have another order. Both are the
-/// central differences of the forward program.
-void expectBothWays(RecurrentProgram &p, const std::string &what, bool isExact = true) {
-  SCOPED_TRACE(what);
-  BlockProgram made;
-  Expected<NamedGradients> engine = engineGradients(p), emitted = emittedGradients(p, &made);
-  ASSERT_TRUE(bool(engine)) << describeWithNotes(engine.takeError());
-  ASSERT_TRUE(bool(emitted)) << describeWithNotes(emitted.takeError());
-  expectListedOnce(made);
-  const NamedGradients at = drawnParameters(p);
-  for (const auto &[name, gradient] : *emitted) engine->try_emplace(name, gradient.size());
-  size_t numOthers = 0;
-  for (const auto &[name, gradient] : *engine)
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      numOthers += gradient[i] != 0;
-      const double ours = emitted->contains(name) ? emitted->at(name)[i] : 0;
-      if (isExact) EXPECT_EQ(ours, gradient[i]) << name << i;
-      else EXPECT_NEAR(ours, gradient[i], 1e-14) << name << i;
-      NamedGradients up = at, down = at;
-      up[name][i] += 1e-6, down[name][i] -= 1e-6;
-      EXPECT_NEAR(gradient[i], (lossAt(p, up) - lossAt(p, down)) / 2e-6, 1e-8) << name << i;
-    }
-  EXPECT_NE(numOthers, 0u);
-}
-
 TEST(RecurrentGradient, CF_18_HasTheOperatorsOfPaddlesMaker) {
   RecurrentProgram p;
   p.addCell();
@@ -360,23 +323,6 @@ TEST(RecurrentGradient, E_02_ASecondGradientOperator) {
       describeWithNotes(again.takeError()),
       "[not_differentiable] block 2, operator 1 (rnn_memory_helper_grad): 'rnn_memory_helper_grad' has no gradient "
       "operator and is between a loss and a parameter");
-}
-
-TEST(RecurrentGradient, E_02_ArraysWithinSteps) {
-  RecurrentProgram p;
-  p.locals({"p", "h", "s", "y"});
-  p.array("a");
-  p.number("i", 0);
-  p.op("write_to_array", {{"X", {"w"}}, {"I", {"i"}}}, "a");
-  p.step("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, "s");
-  p.step("elementwise_mul", {{"X", {"s"}}, {"Y", {"p"}}}, "y");
-  p.declare("y", {3, 2});
-  p.close();
-  p.addLoss("y");
-  EXPECT_EQ(describeWithNotes(emittedGradients(p).takeError()),
-            "[not_differentiable] block 0, operator 2 (recurrent): the gradient of array 'a' within 'recurrent' is not "
-            "available");
-  EXPECT_TRUE(bool(engineGradients(p))) << "as a graph it is";
 }
 
 /// A later call gives the gradient of an output another name, in the block too.

@@ -6,7 +6,7 @@
 //                   blocks within first, as blocks of their own
 //   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
 //   5. cuts         gradients not requested, loose operators     prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
-//   6. names        of gradients that earlier calls have taken                     _rename_grad_
+//   6. names        of gradients that earlier calls have taken   rename_taken.h      _rename_grad_
 //   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
 //   8. pairs        of parameters and gradients                 parameter_pairs.h
 //
@@ -24,6 +24,7 @@
 #include "formats/blocks/parameter_pairs.h"
 #include "formats/blocks/prepare_recurrent.h"
 #include "formats/blocks/prune_gradients.h"
+#include "formats/blocks/rename_taken.h"
 #include "formats/blocks/resolve_request.h"
 #include "formats/blocks/unwritten_outputs.h"
 #include "ir/out_of_memory.h"
@@ -59,7 +60,8 @@ class Backward {
     if (Error error = makeSeeds()) return error;
     for (uint32_t block : wayOut())
       if (Error error = differentiate(block)) return error;
-    renameTaken();
+    const NameSet kept = isGradients ? seeded : NameSet();
+    renameTakenGradients(program, targetBlock, firstOp, std::move(headOf), kept, names, maker);
     renameArriving(program, names, numForward);
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
@@ -317,34 +319,6 @@ class Backward {
                        {BlockSlot{program.intern("X"), {name}}},
                        {BlockSlot{program.intern("Out"), {name}}},
                        clip->second});
-    }
-  }
-
-  // 6
-
-  void renameTaken() {
-    IdMap<TextId> to = std::move(headOf);
-    std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
-    for (size_t i = firstOp; i < ops.size(); ++i) {
-      forEachVariable(ops[i].inputs, [&](TextId &name) {
-        auto found = to.find(name.value);
-        if (found != to.end()) name = found->second;
-      });
-      forEachVariable(ops[i].outputs, [&](TextId &name) {
-        if (!names.isGradient(name) || !program.find(targetBlock, name) || (isGradients && seeded.contains(name)))
-          return;
-        const TextId taken = name;
-        name = unusedName(program.text(name));
-        to[taken.value] = name;
-      });
-    }
-    for (auto [from, name] : to) maker.rename(TextId(from), name);
-  }
-
-  TextId unusedName(StringRef like) {
-    for (uint32_t k = 0;; ++k) {
-      const std::string name = (like + "_" + Twine(k)).str();
-      if (!program.texts.find(name).isValid()) return program.intern(name);
     }
   }
 

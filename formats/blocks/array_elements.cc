@@ -79,6 +79,7 @@ class ArrayWalk {
     walk(0, state, 0);
     for (auto &[place, number] : readers) uses[place.second].hasManyReaders |= number > (isDeclared(place) ? 2 : 1);
     for (auto &[place, number] : elementReaders) uses[place.second].hasManyReaders |= number > 1;
+    for (auto &[array, use] : uses) use.isReadAgain |= use.isWhole && numReads.lookup(array) != 0;
     for (const auto &owned : countedOwners)
       if (type(*owned.first) == "while") uses[owned.second].isOnlyRead |= !writtenIn.contains(owned);
     return std::move(uses);
@@ -127,6 +128,7 @@ class ArrayWalk {
       if (const TextId array = arrayOf(block, op); array.isValid()) access(block, op, array, state);
       else if (type(op) == "while" && op.subBlock) loop(block, op, state, depth);
       else if (type(op) == "conditional_block" && op.subBlock) branch(block, op, state, depth);
+      else if (type(op) == "recurrent" && op.subBlock) steps(block, op, state, depth);
       else useWhole(block, op), count(op, state);
     }
   }
@@ -156,6 +158,14 @@ class ArrayWalk {
     owners.pop_back();
   }
 
+  /// What a step writes is new in the next one.
+  void steps(uint32_t block, const BlockOp &op, const State &state, uint32_t depth) {
+    owners.push_back({block, &op});
+    State inner = state;
+    walk(*op.subBlock, inner, depth);
+    owners.pop_back();
+  }
+
   // Accesses.
 
   void access(uint32_t block, const BlockOp &op, TextId array, State &state) {
@@ -163,7 +173,9 @@ class ArrayWalk {
     const bool isRead = type(op) == "read_from_array";
     const bool isCarried = carries(block, isRead ? out(op, "Out") : in(op, "X"));
     if (isRead && isCarried && counted.insert(&op).second)
-      ++readers[{block, array.value}], ++elementReaders[{block, array.value}];
+      ++readers[{block, array.value}], ++elementReaders[{block, array.value}], ++numReads[array.value];
+    if (!isRead && use.isWhole)
+      use.isWrittenAgain = use.hasOthers = true;  // the tensor has other elements than the array
     noteBlocks(block, array, use, isRead);
     if (isRead && !isCarried) return;
     Bound &bound = (isRead ? state.reads : state.writes)[array.value];
@@ -191,7 +203,7 @@ class ArrayWalk {
                              is_contained(program.variables(owner->outputs, "Out"), array);
         use.isOnlyRead |= !isState;
         if (!isRead) writtenIn.insert({owner, array.value});
-      } else {
+      } else if (type(*owner) == "conditional_block") {
         use.isInBranch = true;
         use.isReadInBranch |= isRead;
       }
@@ -202,11 +214,23 @@ class ArrayWalk {
   /// Handles an operator that may take arrays as a whole.
   void useWhole(uint32_t block, const BlockOp &op) {
     if (type(op) == "lod_array_length" || type(op) == "fill_zeros_like") return;
+    if (type(op) == "tensor_array_to_tensor") return useAsTensor(block, op);
     for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
       forEachVariable(*slots, [&](TextId name) {
         if (auto found = uses.find(name.value); found != uses.end())
           found->second.hasOthers |= visible(block, name) != nullptr;
       });
+  }
+
+  /// Its gradient is one array for all elements.
+  void useAsTensor(uint32_t block, const BlockOp &op) {
+    const TextId array = in(op, "X");
+    const auto found = array.isValid() ? uses.find(array.value) : uses.end();
+    if (found == uses.end() || !carries(block, out(op, "Out")) || !counted.insert(&op).second) return;
+    ArrayUse &use = found->second;
+    use.isWhole = true;
+    ++readers[{block, array.value}];
+    if (!program.find(block, array)) use.hasOthers = use.isReadAgain = use.isInBlocks = true;
   }
 
   // Indexes.
@@ -257,6 +281,7 @@ class ArrayWalk {
   bool isGivenUp = false;
   std::vector<std::pair<uint32_t, const BlockOp *>> owners;  // of the enclosing blocks, with the blocks they are in
   std::map<Place, uint32_t> readers, elementReaders;         // numbers of operators, with and without owners of blocks
+  DenseMap<uint32_t, uint32_t> numReads;                     // by array: operators that read an element
   DenseSet<const BlockOp *> counted;
   DenseSet<std::pair<const BlockOp *, uint32_t>> countedOwners, writtenIn;
 };

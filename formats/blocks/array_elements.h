@@ -14,7 +14,8 @@ struct ArrayUse {
   bool isReadInBranch = false;
   bool hasManyReaders = false;  // more than one gradient name serves in Paddle's form
   bool isOnlyRead = false;      // a loop only reads it, or does not list it as a state
-  bool hasOthers = false;       // operators with a gradient take it as a whole
+  bool isWhole = false;         // `tensor_array_to_tensor` takes all elements
+  bool hasOthers = false;  // other operators with a gradient do, or this one does where its gradient has no program
 };
 
 /// The use of each array that carries gradients. Understands indexes that are constants, or counters that only `increment`

@@ -50,6 +50,12 @@ Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSe
   const BlockOp forward = program.blocks[block].ops[index];
   begin(block, forward, cut, made);
   const StringRef type = program.text(forward.type);
+  if (type == "tensor_array_to_tensor") {
+    if (!operandIn(program, forward.inputs, "X").isValid() || !operandIn(program, forward.outputs, "Out").isValid())
+      return failureAt(program, block, index, ErrorKind::BadEntry,
+                       "expected one variable in each of the slots 'X' and 'Out'");
+    return makeWhole(forward, cut, made);
+  }
   const bool isRead = type == "read_from_array";
   if (!isRead && type != "write_to_array") return false;
   if (!operandIn(program, forward.inputs, "X").isValid() || !operandIn(program, forward.inputs, "I").isValid() ||
@@ -103,6 +109,19 @@ void ArrayGradients::makeRead(const BlockOp &forward, std::vector<BlockOp> &made
   made.push_back(makeOp("read_from_array", {slot("I", index), slot("X", array), slot("X_W", out)}, element));
   made.push_back(makeOp("sum", {slot("X", {element, arrived})}, element));
   made.push_back(makeOp("write_to_array", {slot("I", index), slot("X", element)}, array));
+}
+
+/// The gradient of the tensor is an array, which is added to that of the array.
+bool ArrayGradients::makeWhole(const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {
+  const TextId array = operandIn(program, forward.inputs, "X"), out = operandIn(program, forward.outputs, "Out");
+  if (!arrays.contains(array) || cut.contains(names.gradient(array))) return false;
+  const TextId gradient = gradientOf(array), elements = elementName(gradient);
+  BlockOp op = makeOp("tensor_array_to_tensor_grad", {slot("Out@GRAD", gradientOf(out)), slot("X", array)}, elements);
+  op.attrs = context.withAttrs(forward.attrs, ArrayRef(op.attrs.pairs()));
+  op.outputs[0].name = program.intern("X@GRAD");
+  made.push_back(std::move(op));
+  made.push_back(makeOp("sum", {slot("X", {gradient, elements})}, gradient));
+  return true;
 }
 
 void ArrayGradients::makeWrite(const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {

@@ -30,6 +30,7 @@ class ArrayGradients {
   llvm::Error check(uint32_t block, uint32_t op, const NameSet &cut);
   void begin(uint32_t block, const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made);
   void makeRead(const BlockOp &forward, std::vector<BlockOp> &made);
+  bool makeWhole(const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made);
   void makeWrite(const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made);
   TextId gradientOf(TextId variable);
   TextId elementName(TextId gradient);

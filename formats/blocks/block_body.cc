@@ -148,9 +148,11 @@ Error BlockReader::readOps() {
 
 Error BlockReader::readOp(size_t at) {
   const StringRef type = program.text(program.blocks[index].ops[at].type);
-  // A block must write its own names before it reads them; only the root is given values.
+  // A block must write its own names before it reads them; only the root is given values. An array begins without elements.
+  const bool isWrite = type == "write_to_array";
   if (index != 0)
-    for (const BlockSlot &slot : program.blocks[index].ops[at].inputs)
+    for (const BlockSlot &slot : program.blocks[index].ops[at].inputs) {
+      if (isWrite && program.text(slot.name) == kArraySlot) continue;
       for (TextId name : slot.variables)
         if (name != kEmptyName && findBlockOp(type))
           if (DeclaredName known = declared(name);
@@ -158,6 +160,7 @@ Error BlockReader::readOp(size_t at) {
             return failureAt(program, index, at, ErrorKind::UnknownName,
                              "slot '" + program.text(slot.name) + "' reads '" + program.text(name) +
                                  "' before any operator of its block writes it");
+    }
   if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(at);
   if (type == "conditional_block_grad") return readConditionalGradient(at);
   if (type == "select_output") return readSelectOutput(at);
@@ -188,8 +191,11 @@ Error BlockReader::readOp(size_t at) {
 Error BlockReader::readRow(size_t at) {
   Error broken = Error::success();
   OpTranslation translation(builder, program, index, at, op(at), [&](StringRef slot, size_t, TextId name) {
-    if (slot != kArraySlot || isGradient()) return read(name);
-    Expected<Value> array = readOrZeros(declared(name), at);
+    if (slot != kArraySlot) return read(name);
+    const DeclaredName known = declared(name);
+    const bool isFirst = known.block == index && !positions.contains(known.key());
+    if (isGradient() && !isFirst) return read(name);
+    Expected<Value> array = readOrZeros(known, at);
     if (array) return *array;
     broken = joinErrors(std::move(broken), array.takeError());
     return read(name);

@@ -75,7 +75,7 @@ class BlockCopier {
   bool isFloat(TextId name) const { return isFloatTensor(visible(name)); }
   bool isArray(TextId name) const {
     const BlockVariable *variable = visible(name);
-    return variable && variable->kind == FluidType::LodTensorArray && !variable->stopsGradient;
+    return variable && variable->kind == FluidType::LodTensorArray;
   }
   bool carriesGradient(TextId name) const { return gradc::carriesGradient(program, block, name); }
 
@@ -85,7 +85,7 @@ class BlockCopier {
     for (const BlockOp &op : ops()) {
       forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
-        if (name == kEmptyName) return;
+        if (name == kEmptyName || isArray(name)) return;  // a write to an array leaves its other elements
         if (!said.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
       });
     }
@@ -159,7 +159,7 @@ class BlockCopier {
       addSaved(program, ops()[op], ops()[op].inputs, known.inputs);
       addSaved(program, ops()[op], ops()[op].outputs, known.outputs);
       forEachVariable(ops()[op].outputs, [&](TextId out) {
-        if (carriesGradient(out) || isArray(out)) known.carrying.insert(out);
+        if (carriesGradient(out) || (isArray(out) && !visible(out)->stopsGradient)) known.carrying.insert(out);
       });
     }
     if (known.carrying.names().size() == known.carrying.contains(name)) return false;

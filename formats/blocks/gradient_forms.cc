@@ -106,6 +106,7 @@ constexpr Form kForms[] = {
     {"select_output", "select_input: Mask, X = Out@GRAD -> Out = X@GRAD"},
     {"write_to_array", "read_from_array: I, X = Out@GRAD, X_W = X -> Out = X@GRAD"},
     {"read_from_array", "write_to_array: I, X = Out@GRAD -> Out = X@GRAD"},
+    {"tensor_array_to_tensor", "tensor_array_to_tensor_grad: Out@GRAD, X -> X@GRAD"},
     // Gradient operators.
     {"tanh_grad", "tanh_grad_grad: Out, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> Out@GRAD, "
                   "grad_out@GRAD = Out@GRAD@GRAD"},

@@ -150,20 +150,22 @@ void GradientMaker::finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gra
   op.attrs = context.withAttrs(op.attrs, {{"original_output_grad", stringsAttrText(AttrTag::Strings, spelled)}});
 }
 
-/// An array with a gradient that a block or its inner blocks write or read; invalid: none.
-TextId GradientMaker::arrayWithin(uint32_t block) const {
+/// An array of an outer block, with a gradient, that a block or its inner blocks write or read; invalid: none.
+TextId GradientMaker::outerArrayIn(uint32_t block) const {
   SmallVector<uint32_t, 4> pending = {block};
   TextId array;
   while (!pending.empty()) {
     const uint32_t inner = pending.pop_back_val();
     auto isArray = [&](TextId name) {
       const BlockVariable *record = visibleVariable(program, inner, name);
-      if (!record || record->kind != FluidType::LodTensorArray || record->stopsGradient) return false;
+      const bool isArray = record && record->kind == FluidType::LodTensorArray && !record->stopsGradient;
+      if (!isArray || *program.declaringBlock(inner, name) >= block) return false;
       array = name;
       return true;
     };
     for (const BlockOp &op : program.blocks[inner].ops) {
       if (op.subBlock) pending.push_back(*op.subBlock);
+      if (program.text(op.type) == "lod_array_length") continue;
       if (anyVariable(op.inputs, isArray) || anyVariable(op.outputs, isArray)) return array;
     }
   }
@@ -173,9 +175,10 @@ TextId GradientMaker::arrayWithin(uint32_t block) const {
 // Keeps the gradients that the gradient block computes; it always computes those of states.
 Error GradientMaker::finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock) {
   const BlockOp &forward = program.blocks[block].ops[index];
-  if (const TextId array = arrayWithin(*forward.subBlock); array.isValid())
+  if (const TextId array = outerArrayIn(*forward.subBlock); array.isValid())
     return failureAt(program, block, index, ErrorKind::NotDifferentiable,
-                     "the gradient of array '" + program.text(array) + "' within 'recurrent' is not available");
+                     "the gradient of array '" + program.text(array) +
+                         "', of a block around that of 'recurrent', is not available");
   NameSet computed;
   for (const BlockOp &inner : program.blocks[gradientBlock].ops)
     forEachVariable(inner.outputs, [&](TextId name) { computed.insert(name); });

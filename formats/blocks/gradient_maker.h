@@ -45,7 +45,7 @@ class GradientMaker {
   void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
   llvm::Error finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock);
-  TextId arrayWithin(uint32_t block) const;
+  TextId outerArrayIn(uint32_t block) const;
   void finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock);
   Attrs attrsOf(const BlockOp &forward, llvm::StringRef madeType);
 

@@ -111,7 +111,7 @@ class Declarer {
                          return visibleVariable(program, block, operand)->kind != FluidType::SelectedRows;
                        });
     if (isSum) return FluidType::SelectedRows;  // AGG-14
-    if (type == "write_to_array") return FluidType::LodTensorArray;
+    if (type == "write_to_array" || type == "tensor_array_to_tensor_grad") return FluidType::LodTensorArray;
     if (type == "lookup_table_v2_grad" && boolAttr(op.attrs, "is_sparse").value_or(false))
       return FluidType::SelectedRows;
     return FluidType::LodTensor;

@@ -4,6 +4,7 @@
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_edits.h"
 #include "formats/blocks/recurrent_op.h"
+#include "formats/blocks/step_arrays.h"
 #include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
@@ -134,20 +135,35 @@ class Preparation {
 
 }  // namespace
 
+/// The operators are in the order of their positions.
+static void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t, BlockOp>> made) {
+  std::vector<BlockOp> all;
+  size_t next = 0;
+  for (size_t at = 0; at < ops.size(); ++at) {
+    for (; next < made.size() && made[next].first == at; ++next) all.push_back(std::move(made[next].second));
+    all.push_back(std::move(ops[at]));
+  }
+  ops = std::move(all);
+}
+
 Error prepareRecurrent(Context &context, BlockProgram &program) {
   const TextId type = program.texts.find("recurrent");
   if (!type.isValid()) return Error::success();
   std::vector<bool> isSettled(program.blocks.size());
   for (const Block &block : program.blocks)
     if (block.forward) isSettled[*block.forward] = true;
-  for (uint32_t block = 0; block < program.blocks.size(); ++block)
+  for (uint32_t block = 0; block < program.blocks.size(); ++block) {
+    std::vector<std::pair<size_t, BlockOp>> before;
     for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
       if (program.blocks[block].ops[at].type != type) continue;
       Expected<RecurrentOp> op = readRecurrentOp(program, block, at);
       if (!op) return op.takeError();
       if (isSettled[op->block]) continue;
+      for (BlockOp &made : readArraysAsTensors(context, program, op->block)) before.push_back({at, std::move(made)});
       if (Error error = Preparation(context, program, block, at, *op).run()) return error;
     }
+    if (!before.empty()) insertBefore(program.blocks[block].ops, std::move(before));
+  }
   return Error::success();
 }
 

@@ -1,6 +1,8 @@
 // Tested by tests/block_array_test.cc
 #include "formats/blocks/stacked_arrays.h"
 
+#include "formats/blocks/array_elements.h"
+#include "formats/blocks/array_lengths.h"
 #include "formats/blocks/block_attrs.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,6 +13,17 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
+
+constexpr StringLiteral kWhole = "tensor_array_to_tensor", kWholeGradient = "tensor_array_to_tensor_grad";
+
+/// The slot that names an operator's array, and whether it is one of the outputs.
+std::optional<std::pair<StringRef, bool>> arraySlotOf(StringRef type) {
+  if (type == "write_to_array") return std::pair("Out", true);
+  if (type == kWholeGradient) return std::pair("X@GRAD", true);
+  if (is_contained({"read_from_array", "lod_array_length", "tensor_array_to_tensor"}, type))
+    return std::pair("X", false);
+  return std::nullopt;
+}
 
 class Stacking {
  public:
@@ -40,13 +53,16 @@ class Stacking {
         const bool writes = type(op) == "write_to_array";
         if (writes && isInLoop[block]) isWrittenInLoop = true;
         else if (writes) ++length;
-        if (!writes && type(op) != "read_from_array" && type(op) != "lod_array_length") continue;
-        ArrayRef<TextId> names = program.variables(writes ? op.outputs : op.inputs, writes ? "Out" : "X");
+        const auto slot = arraySlotOf(type(op));
+        if (!slot) continue;
+        ArrayRef<TextId> names = program.variables(slot->second ? op.outputs : op.inputs, slot->first);
         if (names.size() != 1 || names[0] == kEmptyName)
           return failureAt(program, block, at, ErrorKind::BadEntry, "expected one array");
         if (Error error = add(block, at, declared(block, names[0]))) return error;
         if (type(op) == "lod_array_length") measured.insert(declared(block, names[0]));
+        if (type(op) == kWhole) wholes.push_back({block, at});
       }
+    if (Error error = findWholeLengths()) return error;
     constexpr int64_t kMost = int64_t(1) << 48;  // elements of a tensor
     if (isWrittenInLoop) length += std::min(maxIterations, kMost);
     return Error::success();
@@ -63,6 +79,55 @@ class Stacking {
                        "array '" + name + "' is declared without a shape of known dimensions and a type");
     arrays.insert(array);
     return Error::success();
+  }
+
+  /// The number of elements is a dimension of the result. One that only the declaration gives is compared with the length when
+  /// the operator runs.
+  Error findWholeLengths() {
+    if (wholes.empty()) return Error::success();
+    const auto known = findArrayLengths(program);
+    for (auto [block, at] : wholes) {
+      BlockOp &op = program.blocks[block].ops[at];
+      const TextId array = program.variables(op.inputs, "X")[0];
+      const auto found = known.find({block, at});
+      const std::optional<int64_t> number =
+          found != known.end() ? std::optional(found->second) : declaredLength(block, op);
+      if (!number)
+        return failureAt(program, block, at, ErrorKind::InferMissing,
+                         "how many elements array '" + program.text(array) +
+                             "' has is not known, expected constant indexes or the shape of slot 'Out'");
+      if (*number < 1)
+        return failureAt(program, block, at, ErrorKind::BadEntry,
+                         "array '" + program.text(array) + "' has no elements, expected at least one");
+      const std::string spelled = intAttrText(AttrTag::Long, *number),
+                        element = intsAttrText(AttrTag::Longs, elementShape(block, array));
+      op.attrs = context.withAttrs(op.attrs, {{kNumElements, spelled}, {kElementShape, element}});
+      erase_if(op.inputs, [&](const BlockSlot &slot) { return program.text(slot.name) == kLengthSlot; });
+      if (found != known.end()) continue;
+      measured.insert(declared(block, array));
+      op.inputs.push_back(slot(kLengthSlot, lengthOf(array)));
+    }
+    return Error::success();
+  }
+
+  SmallVector<int64_t, 4> elementShape(uint32_t block, TextId array) const {
+    return program.find(declared(block, array).first, array)->shape;
+  }
+
+  /// By the declared shape of the result; nothing if that is not known.
+  std::optional<int64_t> declaredLength(uint32_t block, const BlockOp &op) const {
+    const TextId out = operandIn(program, op.outputs, "Out");
+    const BlockVariable *record = out.isValid() ? program.find(declared(block, out).first, out) : nullptr;
+    if (!record || !record->dtype) return std::nullopt;
+    const SmallVector<int64_t, 4> element = elementShape(block, program.variables(op.inputs, "X")[0]);
+    const bool isStack = boolAttr(op.attrs, "use_stack").value_or(false);
+    const auto rank = static_cast<int64_t>(record->shape.size());
+    int64_t axis = intAttr(op.attrs, "axis").value_or(0);
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank || record->shape.size() != element.size() + isStack) return std::nullopt;
+    const int64_t total = record->shape[static_cast<size_t>(axis)],
+                  part = isStack ? 1 : element[static_cast<size_t>(axis)];
+    return total < 0 || part < 1 || total % part ? std::nullopt : std::optional(total / part);
   }
 
   void stack(BlockVariable &array) {
@@ -128,6 +193,7 @@ class Stacking {
   BlockProgram program;
   int64_t length = 0;
   std::set<Name> arrays, measured;
+  std::vector<std::pair<uint32_t, size_t>> wholes;  // operators that take whole arrays
 };
 
 }  // namespace
@@ -135,9 +201,7 @@ class Stacking {
 Expected<std::optional<BlockProgram>> withStackedArrays(Context &context, const BlockProgram &program,
                                                         int64_t maxIterations) {
   const bool hasArrays = any_of(program.blocks, [&](const Block &block) {
-    return any_of(block.ops, [&](const BlockOp &op) {
-      return is_contained({"write_to_array", "read_from_array", "lod_array_length"}, program.text(op.type));
-    });
+    return any_of(block.ops, [&](const BlockOp &op) { return arraySlotOf(program.text(op.type)).has_value(); });
   });
   if (!hasArrays) return std::nullopt;
   Expected<BlockProgram> stacked = Stacking(context, BlockProgram(program)).run(maxIterations);

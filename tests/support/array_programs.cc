@@ -1,5 +1,11 @@
 #include "tests/support/array_programs.h"
 
+#include "tests/support/backward_programs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc::testing {
@@ -12,6 +18,11 @@ Expected<std::vector<Array>> ArrayProgram::run(const BlockProgram &of, std::vect
   Expected<BlockGraph> graph = graphOfBlocks(context, of, options);
   if (!graph) return graph.takeError();
   return runHeads(context, graph->graph, drawnBindings(graph->graph, 1));
+}
+
+std::string failureOf(ArrayProgram &p, std::vector<std::string> heads) {
+  Expected<std::vector<Array>> made = p.run(p.program, std::move(heads));
+  return made ? "success" : describeWithNotes(made.takeError());
 }
 
 std::vector<double> doubles(const Array &array) {
@@ -41,6 +52,60 @@ void addLoop(ArrayProgram &p) {
   p.op("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, "last");
   p.declare("loss", {});
   p.op("reduce_mean", {{"X", {"last"}}}, "loss", {{"reduce_all", boolAttrText(true)}});
+}
+
+double worstDifference(ArrayProgram &p, const BlockProgram &emitted) {
+  BlockGraphOptions options;
+  options.heads = {"loss", "p@GRAD"};
+  options.maxIterations = 4;
+  Expected<BlockGraph> read = graphOfBlocks(p.context, emitted, options);
+  if (!read) {
+    ADD_FAILURE() << describeWithNotes(read.takeError());
+    return INFINITY;
+  }
+  const BlockGraph &graph = *read;
+  const std::vector<NamedArray> drawn = drawnBindings(graph.graph, 1);
+  const std::vector<double> gradient = doubles(cantFail(runHeads(p.context, graph.graph, drawn))[1]);
+  double worst = 0;
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    double sides[2];
+    constexpr double kStep = 1e-6;
+    for (int side : {0, 1}) {
+      std::vector<NamedArray> moved = drawn;
+      for (NamedArray &binding : moved)
+        if (binding.name == "p") binding.array.ref().as<double>()[i] += side ? kStep : -kStep;
+      sides[side] = doubles(cantFail(runHeads(p.context, graph.graph, std::move(moved)))[0])[0];
+    }
+    worst = std::fmax(worst, std::abs((sides[1] - sides[0]) / (2 * kStep) - gradient[i]));
+  }
+  return worst;
+}
+
+Expected<FluidResult> emit(ArrayProgram &p) {
+  FluidRequest request;
+  request.targets = {"loss"};
+  return appendBackward(p.context, BlockProgram(p.program), request);
+}
+
+bool isAddedUp(ArrayProgram &p) {
+  Expected<FluidResult> emitted = emit(p);
+  if (!emitted) {
+    ADD_FAILURE() << describeWithNotes(emitted.takeError());
+    return false;
+  }
+  const FluidResult &made = *emitted;
+  std::vector<double> losses;
+  for (const BlockProgram *each : {static_cast<const BlockProgram *>(&p.program), &made.program}) {
+    Expected<std::vector<Array>> loss = p.run(*each, {"loss"});
+    if (loss) losses.push_back(doubles(loss->front()).front());
+    else ADD_FAILURE() << describeWithNotes(loss.takeError());
+  }
+  EXPECT_EQ(losses.front(), losses.back()) << "the value of the forward program" << dump(made.program, 0);
+  EXPECT_LE(worstDifference(p, made.program), 1e-8) << dump(made.program, 0);
+  bool isAddedUp = false;
+  for (uint32_t block = 0; block < made.program.blocks.size(); ++block)
+    isAddedUp |= StringRef(dump(made.program, block)).contains("@ELEMENT@");
+  return isAddedUp;
 }
 
 }  // namespace gradc::testing

@@ -5,6 +5,7 @@
 #include "tests/support/block_runs.h"
 #include "tests/support/test_graph.h"
 
+#include "formats/blocks/append_backward.h"
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/graph_of_blocks.h"
 
@@ -54,9 +55,20 @@ struct ArrayProgram {
   BlockProgram program;
 };
 
+/// Why the program does not run, or "success".
+std::string failureOf(ArrayProgram &p, std::vector<std::string> heads);
+
 std::vector<double> doubles(const Array &array);
 
 /// a[0] = p; for (i = 0; i < 3;) { h = tanh(a[i] · p); i = i + 1; a[i] = h }; last = a[i]; loss: its mean
 void addLoop(ArrayProgram &p);
+
+/// The program with the gradient of `loss`.
+llvm::Expected<FluidResult> emit(ArrayProgram &p);
+/// The largest difference of p@GRAD in `emitted` from the central differences of `loss`.
+double worstDifference(ArrayProgram &p, const BlockProgram &emitted);
+/// Compares p@GRAD of that program with central differences of `loss`; returns whether the gradients of elements are added up,
+/// which is not Paddle's form.
+bool isAddedUp(ArrayProgram &p);
 
 }  // namespace gradc::testing

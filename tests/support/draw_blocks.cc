@@ -31,6 +31,8 @@ class Drawing {
     numFixed = names.size();
     if (draw.arrayPercent) declareArrays();
     fill(0, names, draw.depth);
+    for (const char *array : {"a0", "a1", "a0"})
+      if (draw.arrayPercent && dice.chance(25)) elements(array, names), compute(0, names);
     const std::string last = numFixed < names.size() ? names.back() : names[0], squared = fresh(0);
     op(0, "elementwise_mul", {{"X", {last}}, {"Y", {one(names)}}}, {{"Out", {squared}}});
     declare(0, "loss", {}, FluidType::Fp64);
@@ -92,6 +94,17 @@ class Drawing {
     }
     if (dice.chance(50)) op(block, "write_to_array", {{"X", {one(names)}}, {"I", {index}}}, {{"Out", {array}}});
     else op(block, "read_from_array", {{"X", {array}}, {"I", {index}}}, {{"Out", {result(block, names)}}});
+  }
+
+  /// Two rows of the whole array, whose six elements are concatenated.
+  void elements(const std::string &array, Names &names) {
+    const std::string all = fresh(0, {12, 2});
+    op(0, "tensor_array_to_tensor", {{"X", {array}}}, {{"Out", {all}}}, {{"axis", intAttrText(AttrTag::Int, 0)}});
+    const int64_t first = static_cast<int64_t>(dice.below(5));
+    op(0, "slice", {{"Input", {all}}}, {{"Out", {result(0, names)}}},
+       {{"axes", intsAttrText(AttrTag::Ints, {0})},
+        {"starts", intsAttrText(AttrTag::Ints, {first})},
+        {"ends", intsAttrText(AttrTag::Ints, {first + 2})}});
   }
 
   /// Operators on the names that are there; those that the block declares are added.

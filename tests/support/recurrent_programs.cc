@@ -1,5 +1,7 @@
 #include "tests/support/recurrent_programs.h"
 
+#include <gtest/gtest.h>
+
 #include "formats/blocks/block_gradient.h"
 #include "passes/gradient/gradient.h"
 
@@ -131,6 +133,41 @@ Expected<NamedGradients> emittedGradients(RecurrentProgram &p, BlockProgram *to)
   NamedGradients gradients;
   for (size_t i = 0; i < names.size(); ++i) gradients[names[i]] = doubles((*heads)[i]);
   return gradients;
+}
+
+/// Of two gradients that arrive under one name in a step, Paddle's operator keeps one.
+static void expectListedOnce(const BlockProgram &program) {
+  for (const Block &block : program.blocks)
+    for (const BlockOp &op : block.ops) {
+      if (program.text(op.type) != "recurrent") continue;
+      std::vector<std::string> listed = stringsAttr(op.attrs, "states").value_or(std::vector<std::string>());
+      for (TextId name : program.variables(op.outputs, "outputs")) listed.push_back(program.text(name).str());
+      std::sort(listed.begin(), listed.end());
+      EXPECT_EQ(std::adjacent_find(listed.begin(), listed.end()), listed.end());
+    }
+}
+
+void expectBothWays(RecurrentProgram &p, const std::string &what, bool isExact) {
+  SCOPED_TRACE(what);
+  BlockProgram made;
+  Expected<NamedGradients> engine = engineGradients(p), emitted = emittedGradients(p, &made);
+  ASSERT_TRUE(bool(engine)) << describeWithNotes(engine.takeError());
+  ASSERT_TRUE(bool(emitted)) << describeWithNotes(emitted.takeError());
+  expectListedOnce(made);
+  const NamedGradients at = drawnParameters(p);
+  for (const auto &[name, gradient] : *emitted) engine->try_emplace(name, gradient.size());
+  size_t numOthers = 0;
+  for (const auto &[name, gradient] : *engine)
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      numOthers += gradient[i] != 0;
+      const double ours = emitted->contains(name) ? emitted->at(name)[i] : 0;
+      if (isExact) EXPECT_EQ(ours, gradient[i]) << name << i;
+      else EXPECT_NEAR(ours, gradient[i], 1e-14) << name << i;
+      NamedGradients up = at, down = at;
+      up[name][i] += 1e-6, down[name][i] -= 1e-6;
+      EXPECT_NEAR(gradient[i], (lossAt(p, up) - lossAt(p, down)) / 2e-6, 1e-8) << name << i;
+    }
+  EXPECT_NE(numOthers, 0u);
 }
 
 }  // namespace gradc::testing

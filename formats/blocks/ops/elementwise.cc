@@ -23,10 +23,12 @@ bool haveOneShape(OpTranslation &op) {
   return x == y && !is_contained(x, -1);
 }
 
+// No gradient flows through whole numbers, for which the kernels of gradients are not made.
 void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
   const Value x = op.in("X"), y = op.in("Y");
-  op.out("Out", haveOneShape(op) && !equalShapes.empty() ? op.emit(equalShapes, {x, y})
-                                                         : op.emit(broadcast, {x, aligned(op, y)}));
+  const bool isPlain = haveOneShape(op) && !equalShapes.empty();
+  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, aligned(op, y)});
+  op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
 Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", std::string("bool")}}); }

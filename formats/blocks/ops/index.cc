@@ -64,9 +64,56 @@ void writeToArray(OpTranslation &op) {
   op.out("Out", op.emit("_contrib_index_copy", {op.in(kArraySlot), op.in("I"), element}));
 }
 
+/// The elements of an array that are in use. Where their number is only declared, an array of another length is an error when it
+/// runs: the index below is 0 or out of range.
+Value elementsInUse(OpTranslation &op, int64_t number) {
+  const Value all = op.in("X");
+  const std::string end = std::to_string(number);
+  if (!op.has(kLengthSlot)) {
+    const std::string zero = "0";
+    return op.emit("slice_axis", {all}, {{"axis", zero}, {"begin", zero}, {"end", end}});
+  }
+  const std::string type = "int64", axis = "0", mode = "raise";
+  const Value zeros = op.emit("_zeros", {}, {{"shape", std::string("(1,)")}, {"dtype", type}}),
+              tooMany = op.addScalar(op.in(kLengthSlot), -static_cast<double>(number)),
+              zero = op.emit("take", {zeros, tooMany}, {{"axis", axis}, {"mode", mode}}),
+              positions = op.emit("_arange", {}, {{"start", axis}, {"stop", end}, {"dtype", type}});
+  return op.emit("take", {all, op.emit("broadcast_add", {positions, zero})}, {{"axis", axis}, {"mode", mode}});
+}
+
+// The elements stacked along a new axis, or concatenated along one of theirs.
+void arrayToTensor(OpTranslation &op) {
+  const int64_t number = op.integer(kNumElements, 0);
+  if (number < 1) return op.fail(ErrorKind::BadEntry, "the number of elements is not known");
+  const std::vector<int64_t> element = op.integers(kElementShape);
+  const bool isStack = op.flag("use_stack", false);
+  const auto rank = static_cast<int64_t>(element.size()), numAxes = rank + isStack;
+  const int64_t given = op.integer("axis", 0), axis = given < 0 ? given + numAxes : given;
+  if (axis < 0 || axis >= numAxes)
+    return op.fail(ErrorKind::BadAttribute, "attribute 'axis' is " + Twine(given) +
+                                                ", which is out of range for elements of rank " + Twine(rank));
+  Value v = elementsInUse(op, number);
+  std::vector<int64_t> axes, merged(static_cast<size_t>(axis), 0);
+  for (int64_t i = 1; i <= rank; ++i) axes.push_back(i);
+  axes.insert(axes.begin() + axis, 0);
+  if (axis != 0) v = op.emit("transpose", {v}, {{"axes", tupleText(axes)}});
+  merged.insert(merged.end(), {-3, -2});  // two become one, the rest stays
+  if (!isStack || rank == 0) v = op.emit("Reshape", {v}, {{"shape", tupleText(merged)}});
+  op.out("Out", v);
+  const int64_t size = axis < rank ? element[static_cast<size_t>(axis)] : 1;
+  op.out("OutIndex",
+         op.emit("_full", {},
+                 {{"shape", tupleText({number})}, {"value", std::to_string(size)}, {"dtype", std::string("int32")}}));
+}
+
 constexpr BlockOpRow kRows[] = {
-    {"gather", gather}, {"lookup_table_v2", lookupTable}, {"read_from_array", readFromArray}, {"scatter", scatter},
-    {"top_k_v2", topK}, {"write_to_array", writeToArray},
+    {"gather", gather},
+    {"lookup_table_v2", lookupTable},
+    {"read_from_array", readFromArray},
+    {"scatter", scatter},
+    {"tensor_array_to_tensor", arrayToTensor},
+    {"top_k_v2", topK},
+    {"write_to_array", writeToArray},
 };
 
 }  // namespace

@@ -50,14 +50,23 @@ void OpTranslation::refuse(std::initializer_list<StringRef> slots) {
     if (has(slot)) unsupported("an operand in slot '" + slot + "' is not supported, expected it as an attribute");
 }
 
-ArrayRef<int64_t> OpTranslation::shape(StringRef slot, size_t i) {
+const BlockVariable *OpTranslation::record(StringRef slot, size_t i) {
   const TextId name = variable(slot, i);
+  const std::optional<uint32_t> at = error ? std::nullopt : program.declaringBlock(block, name);
+  return at ? program.find(*at, name) : nullptr;
+}
+
+bool OpTranslation::isWhole(StringRef slot, size_t i) {
+  const BlockVariable *known = record(slot, i);
+  return known && known->dtype && dtypeOf(*known->dtype) != DType::Unknown && !isFloating(dtypeOf(*known->dtype));
+}
+
+ArrayRef<int64_t> OpTranslation::shape(StringRef slot, size_t i) {
+  const BlockVariable *known = record(slot, i);
   if (error) return {};
-  const std::optional<uint32_t> at = program.declaringBlock(block, name);
-  const BlockVariable *known = at ? program.find(*at, name) : nullptr;
   if (known && known->dtype) return known->shape;
   fail(ErrorKind::InferMissing,
-       "variable '" + program.text(name) + "' in slot '" + slot + "' is declared without a shape");
+       "variable '" + program.text(variable(slot, i)) + "' in slot '" + slot + "' is declared without a shape");
   return {};
 }
 

@@ -32,6 +32,8 @@ class OpTranslation {
   // The program's declaration of the variable at a position of an input or output slot.
   llvm::ArrayRef<int64_t> shape(llvm::StringRef slot, size_t i = 0);
   size_t rank(llvm::StringRef slot, size_t i = 0) { return shape(slot, i).size(); }
+  /// Whether it is declared with a type of whole numbers.
+  bool isWhole(llvm::StringRef slot, size_t i = 0);
   /// A dimension that has to be known; a negative axis counts from the end.
   int64_t dim(llvm::StringRef slot, int64_t axis);
   /// An axis of an operand as a number from 0; a mistake if it is out of range.
@@ -75,6 +77,8 @@ class OpTranslation {
  private:
   template <class T> T attribute(llvm::StringRef key, std::optional<T> found, T missing, llvm::StringRef form);
   TextId variable(llvm::StringRef slot, size_t i);
+  /// The declaration of the variable at a position of a slot; null: none.
+  const BlockVariable *record(llvm::StringRef slot, size_t i);
 
   GraphBuilder &builder;
   const BlockProgram &program;

@@ -1,0 +1,21 @@
+// A gradient operator as a function of its own operands, so that it has a gradient too. Tested by
+// tests/block_backward_test.cc
+#pragma once
+
+#include "formats/blocks/op_function.h"
+
+namespace gradc {
+
+struct GradientParts {
+  const FormSlots &slots;          // of the gradient operator
+  const OpFunction &forward;       // of the forward operator
+  const GradientResult &gradient;  // of that function, for these seeds and operands
+  llvm::ArrayRef<OperandPlace> seeded, wanted;
+  llvm::function_ref<Value(const OperandPlace &)> operand;  // the forward operator's, in the block
+  std::vector<NodeId> nodes;                                // of the gradient operator, in order
+};
+
+/// What the forward operator reads or computes and the gradient operator does not read is constant.
+llvm::Expected<OpFunction> functionOfGradient(Context &context, const GradientParts &of);
+
+}  // namespace gradc
