@@ -37,7 +37,9 @@ std::map<std::string, Array> valuesOfSample(const BlockProgram &program, const R
     for (int64_t dim : array.shape) size *= dim;
     array.bytes.resize(static_cast<size_t>(size) * dtypeBytes(array.dtype));
     for (int64_t i = 0; i < size; ++i) {
-      const double real = sample.isPositive ? dice.uniform(0.5, 1.5) : dice.uniform(-1, 1);
+      const double real = sample.range == RuleSample::Positive   ? dice.uniform(0.5, 1.5)
+                          : sample.range == RuleSample::Fraction ? dice.uniform(0.2, 0.8)
+                                                                 : dice.uniform(-1, 1);
       const bool isCount = !isFloating(array.dtype);
       writeElement(array.ref(), i, isCount ? static_cast<double>(i % 2) : first == 'x' ? std::abs(real) : real);
     }
