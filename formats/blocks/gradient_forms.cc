@@ -184,6 +184,37 @@ constexpr Form kForms[] = {
      "DDOut = Out@GRAD@GRAD, X@GRAD, Y@GRAD"},
     {"matmul_v2_grad", "matmul_v2_grad_grad: X, Y, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD, "
                        "grad_y@GRAD = Y@GRAD@GRAD -> X@GRAD, Y@GRAD, grad_out@GRAD = Out@GRAD@GRAD"},
+    {"relu_grad", "relu_grad_grad: Out, grad_x@GRAD = X@GRAD@GRAD -> grad_out@GRAD = Out@GRAD@GRAD"},
+    {"leaky_relu_grad", "leaky_relu_grad_grad: X, grad_x@GRAD = X@GRAD@GRAD -> grad_out@GRAD = Out@GRAD@GRAD"},
+    {"abs_grad", "abs_double_grad: grad_x@GRAD = X@GRAD@GRAD, x = X -> grad_out@GRAD = Out@GRAD@GRAD"},
+    {"clip_grad", "clip_double_grad: Max, Min, X, grad_x@GRAD = X@GRAD@GRAD -> grad_out@GRAD = Out@GRAD@GRAD"},
+    {"sigmoid_grad", "sigmoid_grad_grad: Out, fwd_grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> Out@GRAD, "
+                     "fwd_grad_out@GRAD = Out@GRAD@GRAD"},
+    {"square_grad", "square_grad_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                    "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"log_grad", "log_grad_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                 "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"sin_grad", "sin_double_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                 "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"cos_grad", "cos_double_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                 "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"pow_grad", "pow_double_grad: FactorTensor, X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                 "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"elementwise_add_grad", "elementwise_add_grad_grad: DDX = X@GRAD@GRAD, DDY = Y@GRAD@GRAD, DOut = Out@GRAD, Y -> "
+                             "DDOut = Out@GRAD@GRAD"},
+    {"elementwise_sub_grad", "elementwise_sub_grad_grad: DDX = X@GRAD@GRAD, DDY = Y@GRAD@GRAD, DOut = Out@GRAD, Y -> "
+                             "DDOut = Out@GRAD@GRAD"},
+    {"conv2d_grad", "conv2d_grad_grad: Filter, Input, grad_filter@GRAD = Filter@GRAD@GRAD, "
+                    "grad_input@GRAD = Input@GRAD@GRAD, grad_out = Output@GRAD -> Filter@GRAD, Input@GRAD, "
+                    "grad_out@GRAD = Output@GRAD@GRAD"},
+    {"reshape2_grad", "reshape2_grad_grad: DDX = X@GRAD@GRAD, DOut = Out@GRAD -> DDOut = Out@GRAD@GRAD"},
+    {"reduce_sum_grad", "reduce_sum: X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD"},
+    {"reduce_mean_grad", "reduce_mean: X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD"},
+    {"concat_grad", "concat: AxisTensor, X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD"},
+    {"slice_grad", "slice: EndsTensor, EndsTensorList, Input = Input@GRAD@GRAD, StartsTensor, StartsTensorList -> "
+                   "Out = Out@GRAD@GRAD"},
+    {"expand_v2_grad", "expand_v2: Shape, X = X@GRAD@GRAD, expand_shapes_tensor -> Out = Out@GRAD@GRAD"},
+    {"transpose2_grad", "transpose2: X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD, XShape"},
     {"while_grad", "none"},
     {"conditional_block_grad", "none"},
     {"recurrent_grad", "none"},
