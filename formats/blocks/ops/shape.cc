@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -146,7 +147,7 @@ Value decreased(OpTranslation &op, Value v, size_t rank) {
 int64_t endOf(OpTranslation &op, size_t axis, int64_t end, int64_t stride) {
   if (stride > 0 || end >= 0) return end;
   if (end == -1) return std::numeric_limits<int64_t>::min();
-  return std::max<int64_t>(end + op.dim("Input", static_cast<int64_t>(axis)), 0);
+  return std::max<int64_t>(std::max(end, -(int64_t{1} << 62)) + op.dim("Input", static_cast<int64_t>(axis)), 0);
 }
 
 void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
@@ -224,13 +225,13 @@ Value framed(OpTranslation &op, Value v, ArrayRef<int64_t> shape, size_t axis, i
 void pad(OpTranslation &op) {
   const std::vector<int64_t> pads = op.integers("paddings");
   const size_t rank = op.rank("X");
-  if (pads.size() != 2 * rank || llvm::any_of(pads, [](int64_t n) { return n < 0; }))
+  if (pads.size() != 2 * rank || llvm::any_of(pads, [](int64_t n) { return n < 0 || n > int64_t{INT32_MAX}; }))
     return op.fail(ErrorKind::BadAttribute, "attribute 'paddings' is " + tupleText(pads) + ", expected " +
-                                                Twine(2 * rank) + " numbers of at least 0");
+                                                Twine(2 * rank) + " numbers of 0 to 2147483647");
   const std::string value = numberText(op.number("pad_value", 0));
   Value v = op.in("X");
   std::vector<int64_t> shape;
-  for (size_t i = 0; i < rank; ++i) shape.push_back(op.dim("X", static_cast<int64_t>(i)));
+  for (size_t i = 0; i < rank; ++i) shape.push_back(std::min(op.dim("X", static_cast<int64_t>(i)), int64_t{1} << 62));
   for (size_t i = 0; i < rank; ++i) {
     v = framed(op, v, shape, i, pads[2 * i], pads[2 * i + 1], value);
     shape[i] += pads[2 * i] + pads[2 * i + 1];
@@ -286,7 +287,9 @@ void roll(OpTranslation &op) {
   };
   if (isFlat) {
     int64_t length = 1;
-    for (size_t i = 0; i < op.rank("X"); ++i) length *= op.dim("X", static_cast<int64_t>(i));
+    for (size_t i = 0; i < op.rank("X"); ++i)
+      if (MulOverflow(length, op.dim("X", static_cast<int64_t>(i)), length))
+        return op.unsupported("a tensor of that many elements is not supported");
     v = reshaped(op, x, {-1});
     turn(0, length, shifts[0]);
     v = op.emit("reshape_like", {v, x});
@@ -307,9 +310,12 @@ void triangle(OpTranslation &op) {
   op.out("Out", op.emit("where", {isKept, x, op.emit("zeros_like", {x})}));
 }
 
+constexpr int64_t kMostPixels = 1 << 15;  // along an axis, so that squares are numbers
+
 void pixelShuffle(OpTranslation &op) {
   const int64_t factor = op.integer("upscale_factor", 1);
-  if (op.text("data_format", "NCHW") != "NCHW" || factor < 1 || op.dim("X", 1) % (factor * factor) != 0)
+  if (op.text("data_format", "NCHW") != "NCHW" || factor < 1 || factor > kMostPixels ||
+      op.dim("X", 1) % (factor * factor) != 0)
     return op.unsupported("'data_format' or 'upscale_factor' is not supported");
   const int64_t channels = op.dim("X", 1) / (factor * factor);
   Value v = reshaped(op, op.in("X"), {0, -4, channels, -1, -2});

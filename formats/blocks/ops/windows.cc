@@ -35,6 +35,11 @@ std::vector<int64_t> perAxis(OpTranslation &op, StringRef key) {
     op.fail(ErrorKind::BadAttribute,
             "attribute '" + key + "' has " + Twine(numbers.size()) + " elements, expected " + Twine(kNumAxes));
   numbers.resize(kNumAxes, 1);
+  for (int64_t &number : numbers)
+    if (number < -int64_t{INT32_MAX} || number > int64_t{INT32_MAX}) {
+      op.fail(ErrorKind::BadAttribute, "attribute '" + key + "' has " + Twine(number) + ", expected a 32-bit number");
+      number = 1;
+    }
   return numbers;
 }
 
@@ -55,14 +60,15 @@ Padding padding(OpTranslation &op, StringRef slot, bool isLast, ArrayRef<int64_t
     for (size_t i = 0; i < kNumAxes; ++i) {
       const int64_t stride = std::max<int64_t>(strides[i], 1);
       const int64_t length = op.dim(slot, static_cast<int64_t>(i) + (isLast ? 1 : 2));
-      const int64_t sum = std::max<int64_t>((length - 1) / stride * stride + size[i] - length, 0);
+      const int64_t rest = length - (length - 1) / stride * stride;  // of the last window
+      const int64_t sum = length < 1 ? 0 : std::max<int64_t>(size[i] - rest, 0);
       pads.before[i] = sum / 2;
       pads.after[i] = sum - sum / 2;
     }
     return pads;
   }
   if (algorithm != "EXPLICIT") op.unsupported("'padding_algorithm' " + algorithm + " is not supported");
-  const std::vector<int64_t> given = op.integers("paddings");
+  std::vector<int64_t> given = op.integers("paddings");
   if (given.empty()) return pads;
   if (given.size() == kNumAxes) return {given, given};
   if (given.size() == 2 * kNumAxes) return {{given[0], given[2]}, {given[1], given[3]}};
@@ -113,6 +119,14 @@ void transposedConvolution(OpTranslation &op) {
   if (!pads.isEven())
     return op.unsupported("'paddings' that differ between the two sides of an axis are not supported");
   std::vector<int64_t> more = op.integers("output_padding");
+  const int64_t groups = op.integer("groups", 1);
+  std::vector<int64_t> numbers = {op.dim("Filter", 1), groups};
+  for (ArrayRef<int64_t> part : {ArrayRef(size), ArrayRef(pads.before), ArrayRef(outputSize)})
+    append_range(numbers, part);
+  if (outputSize.size() == kNumAxes)
+    for (int64_t axis : {1, 2, 3}) numbers.push_back(op.dim("Input", axis));
+  if (any_of(numbers, [](int64_t n) { return n < -1 || n > int64_t{INT32_MAX}; }))
+    return op.unsupported("sizes above 2147483647 are not supported");
   if (outputSize.size() == kNumAxes) {
     more.assign(kNumAxes, 0);
     for (size_t i = 0; i < kNumAxes; ++i)
@@ -120,7 +134,6 @@ void transposedConvolution(OpTranslation &op) {
                                  2 * pads.before[i] + dilations[i] * (size[i] - 1) + 1);
   }
   if (more.empty()) more.assign(kNumAxes, 0);
-  const int64_t groups = op.integer("groups", 1);
   const Value y = op.emit("Deconvolution", {channelsFirst(op, op.in("Input"), isLast), op.in("Filter")},
                           {{"kernel", tupleText(size)},
                            {"num_filter", std::to_string(op.dim("Filter", 1) * groups)},
