@@ -37,7 +37,9 @@ std::map<std::string, Array> valuesOfSample(const BlockProgram &program, const R
     for (int64_t dim : array.shape) size *= dim;
     array.bytes.resize(static_cast<size_t>(size) * dtypeBytes(array.dtype));
     for (int64_t i = 0; i < size; ++i) {
-      const double real = sample.isPositive ? dice.uniform(0.5, 1.5) : dice.uniform(-1, 1);
+      const double real = sample.range == RuleSample::Positive   ? dice.uniform(0.5, 1.5)
+                          : sample.range == RuleSample::Fraction ? dice.uniform(0.2, 0.8)
+                                                                 : dice.uniform(-1, 1);
       const bool isCount = !isFloating(array.dtype);
       writeElement(array.ref(), i, isCount ? static_cast<double>(i % 2) : first == 'x' ? std::abs(real) : real);
     }
@@ -181,6 +183,55 @@ TEST_P(BlockRules, A_19_TranslationAndRuleAgreeInBothOrders) {
     return sum;
   };
   EXPECT_LT(centralDifference(engine.names, values, bound, projected), 1e-6);
+}
+
+/// Declares a variable like another one.
+void declareLike(BlockProgram &program, const std::string &name, TextId like) {
+  BlockVariable variable = *program.find(0, like);
+  variable.name = program.intern(name);
+  variable.isParameter = false;
+  variable.stopsGradient = true;
+  ASSERT_TRUE(program.addVariable(0, std::move(variable)));
+}
+
+TEST_P(BlockRules, A_19_ASecondCallEmitsTheSecondGradient) {
+  const RuleSample &sample = GetParam();
+  const GradientForm form = parseGradientForm("", gradientForm(sample.type).value());
+  const std::optional<StringRef> again = gradientForm(form.type);
+  if (!again || again->empty() || *again == "none") GTEST_SKIP() << form.type.str() << " has no gradient operator";
+  TestContext context;
+  const BlockFile file = programOfSample(context, sample);
+  Bound bound = valuesOfSample(file.program, sample);
+  const Gradients engine = engineGradients(context, file);
+  FluidResult first = cantFail(appendBackward(context, BlockProgram(file.program), requestOf(*file.call)));
+  FluidRequest request;
+  request.api = FluidRequest::Api::Gradients;
+  request.priorCalls = 1;
+  const std::vector<Array> values = run(context, engine, bound);
+  for (auto [k, pair] : enumerate(first.pairs)) {
+    const std::string seed = "seed" + std::to_string(k);
+    declareLike(first.program, seed, pair.variable);
+    request.targets.push_back(first.program.text(pair.gradient).str());
+    request.targetGradients.push_back(seed);
+    request.inputs.push_back(first.program.text(pair.variable).str());
+    bound[seed] = values[k];
+    for (int64_t i = 0; i < values[k].view().size(); ++i)
+      bound[seed].ref().as<double>()[i] = 0.5 + 0.25 * static_cast<double>(i % 3);
+  }
+  ASSERT_EQ(request.inputs, engine.names);
+  const FluidResult second = cantFail(appendBackward(context, std::move(first.program), request));
+  const std::vector<Array> expected = run(context, gradientsOf(context, engine), bound);
+  for (auto [k, pair] : enumerate(second.pairs)) {
+    if (!pair.gradient.isValid()) {  // zeros
+      EXPECT_EQ(dot(expected[k], expected[k]), 0) << request.inputs[k];
+      continue;
+    }
+    BlockGraphOptions options;
+    options.heads = {second.program.text(pair.gradient).str()};
+    const BlockGraph graph = cantFail(graphOfBlocks(context, second.program, options));
+    const Gradients made{graph.graph, {}, {graph.graph.heads().begin(), graph.graph.heads().end()}};
+    EXPECT_LE(largestDifference(run(context, made, bound)[0].view(), expected[k].view()), 1e-12) << request.inputs[k];
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, BlockRules, ::testing::ValuesIn(ruleSamples()),

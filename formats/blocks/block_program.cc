@@ -12,6 +12,7 @@ BlockProgram::BlockProgram(const BlockProgram &other)
 }
 
 bool BlockProgram::addVariable(uint32_t block, BlockVariable variable) {
+  if (variable.name == kEmptyName) return true;
   std::vector<BlockVariable> &known = blocks[block].variables;
   const uint32_t name = variable.name.value, position = static_cast<uint32_t>(known.size());
   if (name >= places.size()) places.resize(texts.size());

@@ -74,7 +74,8 @@ class BlockProgram {
   TextId intern(llvm::StringRef text) { return texts.intern(text); }
   llvm::StringRef text(TextId id) const { return texts.text(id); }
 
-  /// Declares a variable; false when the block declares its name already. No other function declares variables.
+  /// Declares a variable; false when the block declares its name already. A declaration of `@EMPTY@`, which Paddle's
+  /// programs may have, is left out. No other function declares variables.
   bool addVariable(uint32_t block, BlockVariable variable);
   /// The block's own declaration of the name; null: none. Valid until a variable is added to the block.
   const BlockVariable *find(uint32_t block, TextId name) const;

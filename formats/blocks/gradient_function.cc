@@ -83,7 +83,7 @@ class GradientFunction {
       if (output.value == v)
         if (const StringRef slot = slotOf(output.place.slot, false); !slot.empty())
           return given({slot, output.place.i});
-    return constant({forward.nodes[v.node.value], v.index, 0});
+    return {skeleton(v.node), v.index, 0};  // not a constant: it may depend on operands
   }
   NodeId skeleton(NodeId wanted) {
     for (uint32_t n = 0; n <= wanted.value; ++n) {

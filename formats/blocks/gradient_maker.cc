@@ -32,6 +32,7 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
                      "'" + type + "' has no gradient operator and is between a loss and a parameter");
   BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
+  if (type == "batch_norm") finishBatchNorm(forward, op);
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
   if (type == "while") finishLoop(forward, op, *gradientBlock);
   if (type == "recurrent")
@@ -120,6 +121,19 @@ void GradientMaker::writeSlot(const BlockOp &forward, const Slot &slot, const Na
       to.variables.push_back(kEmptyName);
     }
   }
+}
+
+// With the moving statistics the gradient reads them, too; an old program has no `ReserveSpace`.
+void GradientMaker::finishBatchNorm(const BlockOp &forward, BlockOp &op) {
+  if (boolAttr(forward.attrs, "is_test").value_or(false) || boolAttr(forward.attrs, "use_global_stats").value_or(false))
+    for (const auto &[slot, source] : {std::pair("Mean", "MeanOut"), std::pair("Variance", "VarianceOut")}) {
+      const ArrayRef<TextId> names = program.variables(forward.outputs, source);
+      const auto at = find_if(op.inputs, [&](const BlockSlot &s) { return program.text(s.name) > slot; });
+      op.inputs.insert(at, {program.intern(slot), {names.begin(), names.end()}});
+    }
+  const TextId reserve = program.intern("ReserveSpace");
+  if (!slotOf(forward.outputs, reserve))
+    erase_if(op.inputs, [&](const BlockSlot &slot) { return slot.name == reserve; });
 }
 
 // The loop's inputs have only those gradients that its gradient block computes; of its outputs' gradients, those are handed
@@ -211,6 +225,7 @@ Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
     set("step", floatAttrText(AttrTag::Float, -floatAttr(forward.attrs, "step").value_or(1)));
   } else if (type == "scale") {
     set("bias", zero);
+    set("bias_after_scale", boolAttrText(true));
   } else if (madeType == "scale") {
     keep("op_device");
     attrs = context.withAttrs(attrs, {{"bias", zero},
@@ -222,6 +237,8 @@ Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
     set("skip_eager_deletion_vars", none);
   } else if (type == "while") {
     set("skip_eager_deletion_vars", none);
+  } else if (type == "unbind") {
+    set("use_mkldnn", no);
   } else if (madeType == "concat") {
     set("use_quantizer", no);
   }

@@ -46,6 +46,7 @@ class GradientMaker {
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
   llvm::Error finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock);
   TextId outerArrayIn(uint32_t block) const;
+  void finishBatchNorm(const BlockOp &forward, BlockOp &op);
   void finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock);
   Attrs attrsOf(const BlockOp &forward, llvm::StringRef madeType);
 

@@ -55,6 +55,12 @@ class GradientOpReader {
         text && !text->empty() && *text != "none" ? formOfGradient(parseGradientForm("", *text).type) : nullptr;
     if (!form) return;
     if (reader.records.size() < at + 1) reader.records.resize(reader.program.blocks[reader.index].ops.size());
+    // A variable that this operator was the first to read has a value only now.
+    size_t number = 0;
+    forEachOperand(op().inputs, [&](TextId name) {
+      Value &v = inputs[number++];
+      if (!v.isValid() && !writes(name)) v = valueOf(reader, name);
+    });
     BlockReader::OpRecord &made = reader.records[at];
     made = {firstNode, reader.builder.numNodes(), std::move(inputs), {}};
     forEachOperand(op().outputs, [&](TextId name) { made.outputs.push_back(valueOf(reader, name)); });
@@ -80,6 +86,10 @@ class GradientOpReader {
   template <typename Visit> static void forEachOperand(ArrayRef<BlockSlot> opSlots, Visit visit) {
     for (const BlockSlot &slot : opSlots)
       for (TextId name : slot.variables) visit(name);
+  }
+
+  bool writes(TextId name) const {
+    return any_of(op().outputs, [&](const BlockSlot &slot) { return is_contained(slot.variables, name); });
   }
 
   static uint64_t keyOf(TextId type, ArrayRef<Value> values) {

@@ -72,10 +72,11 @@ class Minimizer {
     }
   }
 
-  TextId persistable(StringRef name, FluidType dtype, ArrayRef<int64_t> shape) {
+  TextId persistable(StringRef name, FluidType dtype, ArrayRef<int64_t> shape, bool stopsGradient) {
     const TextId id = program.intern(name);
     BlockVariable record = {id, FluidType::LodTensor, dtype, SmallVector<int64_t, 4>(shape), 0};
-    record.isPersistable = record.stopsGradient = true;
+    record.isPersistable = true;
+    record.stopsGradient = stopsGradient;
     program.addVariable(0, std::move(record));
     return id;
   }
@@ -88,7 +89,7 @@ class Minimizer {
       std::string next = ("learning_rate_" + Twine(k)).str();
       if (!program.texts.find(next).isValid()) name = std::move(next);
     }
-    return persistable(name, dtypeOfPair(pairs[0]), {});
+    return persistable(name, dtypeOfPair(pairs[0]), {}, true);
   }
 
   FluidType dtypeOfPair(const FluidPair &pair) const { return variable(pair.variable).dtype.value_or(FluidType::Fp32); }
@@ -177,7 +178,7 @@ class Minimizer {
   TextId state(const FluidPair &pair, StringRef name, bool isScalar) {
     SmallVector<int64_t, 4> shape = {1};
     if (!isScalar) shape = variable(pair.variable).shape;
-    return persistable((program.text(pair.variable) + "_" + name + "_0").str(), dtypeOfPair(pair), shape);
+    return persistable((program.text(pair.variable) + "_" + name + "_0").str(), dtypeOfPair(pair), shape, false);
   }
 
   void step(const FluidPair &pair) {

@@ -18,8 +18,6 @@ Error verifyLinks(const BlockProgram &program, uint32_t index, std::vector<uint3
     return Failure(ErrorKind::BadJson,
                    blockName(index) + " has " + (block.parent ? "parent " + Twine(*block.parent) : Twine("no parent")) +
                        (index ? ", expected a block before it" : ", expected none: it is the root"));
-  if (program.find(index, kEmptyName))
-    return Failure(ErrorKind::BadJson, blockName(index) + " declares '@EMPTY@', which names no variable");
   depths[index] = index ? depths[*block.parent] + 1 : 0;
   if (depths[index] > kMaxBodyNesting)
     return Failure(ErrorKind::BadJson,

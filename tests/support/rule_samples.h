@@ -10,7 +10,8 @@ namespace gradc::testing {
 
 /// A program of one operator.
 struct RuleSample {
-  enum Kind { Parameter, Index, Flag };
+  enum Kind { Parameter, Constant, Index, Flag };  // a constant is a number without a gradient
+  enum Range { AnySign, Positive, Fraction };      // (−1, 1), (0.5, 1.5), (0.2, 0.8)
   struct Operand {
     std::string slot;
     std::vector<int64_t> shape;
@@ -22,7 +23,7 @@ struct RuleSample {
   std::vector<Operand> inputs;                                  // several of one slot follow each other
   std::vector<Operand> outputs;                                 // Parameter: the loss reads it
   std::vector<std::pair<std::string, std::string>> attrs = {};  // as a file spells them
-  bool isPositive = false;                                      // values are
+  Range range = AnySign;                                        // of parameters
 };
 
 const std::vector<RuleSample> &ruleSamples();

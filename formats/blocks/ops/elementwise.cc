@@ -104,6 +104,66 @@ void fillAnyLike(OpTranslation &op) {
   op.out("Out", v);
 }
 
+/// Values of a constant, by element type: `fp32_values` and so on, or `values` in older programs.
+void assignValue(OpTranslation &op) {
+  std::string values = "(";
+  size_t number = 0;
+  for (const char *key : {"bool_values", "int32_values", "int64_values"})
+    for (int64_t value : op.integers(key)) {
+      values += std::to_string(value) + ", ";
+      ++number;
+    }
+  for (const char *key : {"fp32_values", "fp64_values"})
+    for (double value : op.numbers(key)) {
+      values += numberText(value) + ", ";
+      ++number;
+    }
+  if (number == 0) return op.unsupported("attribute 'values' is not supported, expected one for the element type");
+  std::vector<int64_t> shape = op.integers("shape");
+  if (shape.empty()) shape.push_back(1);  // a scalar
+  op.out("Out", op.emit("_constant", {},
+                        {{"shape", tupleText(shape)}, {"values", values + ")"}, {"dtype", op.dtype("dtype")}}));
+}
+
+/// A whole number of elements whose shape the program declares.
+void range(OpTranslation &op) {
+  const int64_t number = op.dim("Out", 0);
+  const Value start = op.in("Start");
+  const Value steps =
+      op.emit("_arange", {},
+              {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", std::string("float64")}});
+  const Value scaled = op.emit("broadcast_mul", {op.emit("_cast_like", {steps, start}), op.in("Step")});
+  op.out("Out", op.emit("broadcast_add", {scaled, start}));
+}
+
+void eye(OpTranslation &op) {
+  const int64_t rows = op.integer("num_rows", 1), columns = op.integer("num_columns", -1);
+  op.out("Out", op.emit("_eye", {},
+                        {{"N", std::to_string(rows)},
+                         {"M", std::to_string(columns < 0 ? rows : columns)},
+                         {"dtype", op.dtype("dtype")}}));
+}
+
+void shapeOf(OpTranslation &op) {
+  op.out("Out", op.emit("Cast", {op.emit("shape_array", {op.in("Input")})}, {{"dtype", std::string("int32")}}));
+}
+
+void numElements(OpTranslation &op) { op.out("Out", op.emit("size_array", {op.in("Input")})); }
+
+/// Draws of gradc's generator: other numbers than Paddle's.
+void draw(OpTranslation &op, StringRef name, AttrPair first, AttrPair second) {
+  op.refuse({"ShapeTensor", "ShapeTensorList"});
+  const std::vector<int64_t> shape = op.integers("shape");
+  if (is_contained(shape, -1)) op.unsupported("attribute 'shape' has an unknown dimension");
+  op.out("Out", op.emit(name, {}, {{"shape", tupleText(shape)}, first, second, {"dtype", op.dtype("dtype")}}));
+}
+void gaussian(OpTranslation &op) {
+  draw(op, "_random_normal", {"loc", numberText(op.number("mean", 0))}, {"scale", numberText(op.number("std", 1))});
+}
+void uniform(OpTranslation &op) {
+  draw(op, "_random_uniform", {"low", numberText(op.number("min", -1))}, {"high", numberText(op.number("max", 1))});
+}
+
 void fillZerosLike(OpTranslation &op) { unary(op, "zeros_like"); }
 
 void where(OpTranslation &op) { op.out("Out", op.emit("where", {op.in("Condition"), op.in("X"), op.in("Y")})); }
@@ -121,6 +181,7 @@ void leakyRelu(OpTranslation &op) {
 constexpr BlockOpRow kRows[] = {
     {"abs", [](OpTranslation &op) { unary(op, "abs"); }},
     {"assign", assign},
+    {"assign_value", assignValue},
     {"cast", cast},
     {"ceil", [](OpTranslation &op) { unary(op, "ceil"); }},
     {"clip", clip},
@@ -137,11 +198,13 @@ constexpr BlockOpRow kRows[] = {
     {"equal", [](OpTranslation &op) { comparison(op, "broadcast_equal"); }},
     {"erf", [](OpTranslation &op) { unary(op, "erf"); }},
     {"exp", [](OpTranslation &op) { unary(op, "exp"); }},
+    {"eye", eye},
     {"fill_any_like", fillAnyLike},
     {"fill_constant", fillConstant},
     {"fill_constant_batch_size_like", fillLikeBatch},
     {"fill_zeros_like", fillZerosLike},
     {"floor", [](OpTranslation &op) { unary(op, "floor"); }},
+    {"gaussian_random", gaussian},
     {"greater_equal", [](OpTranslation &op) { comparison(op, "broadcast_greater_equal"); }},
     {"greater_than", [](OpTranslation &op) { comparison(op, "broadcast_greater"); }},
     {"increment", increment},
@@ -155,21 +218,26 @@ constexpr BlockOpRow kRows[] = {
     {"logical_xor", [](OpTranslation &op) { comparison(op, "broadcast_logical_xor"); }},
     {"not_equal", [](OpTranslation &op) { comparison(op, "broadcast_not_equal"); }},
     {"pow", pow},
+    {"range", range},
     {"reciprocal", [](OpTranslation &op) { unary(op, "reciprocal"); }},
     {"relu", [](OpTranslation &op) { unary(op, "relu"); }},
     {"rnn_memory_helper", assign},
     {"rsqrt", [](OpTranslation &op) { unary(op, "rsqrt"); }},
     {"scale", scale},
+    {"shape", shapeOf},
+    {"share_data", assign},
     {"sigmoid", [](OpTranslation &op) { unary(op, "sigmoid"); }},
     {"sign", [](OpTranslation &op) { unary(op, "sign"); }},
     {"sin", [](OpTranslation &op) { unary(op, "sin"); }},
     {"sinh", [](OpTranslation &op) { unary(op, "sinh"); }},
+    {"size", numElements},
     {"softsign", [](OpTranslation &op) { unary(op, "softsign"); }},
     {"sqrt", [](OpTranslation &op) { unary(op, "sqrt"); }},
     {"square", [](OpTranslation &op) { unary(op, "square"); }},
     {"sum", sum},
     {"tan", [](OpTranslation &op) { unary(op, "tan"); }},
     {"tanh", [](OpTranslation &op) { unary(op, "tanh"); }},
+    {"uniform_random", uniform},
     {"where", where},
 };
 

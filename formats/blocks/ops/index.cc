@@ -11,9 +11,11 @@ Value rows(OpTranslation &op, Value table, Value ids, int64_t axis) {
   return op.emit("take", {table, ids}, {{"axis", std::to_string(axis)}, {"mode", std::string("clip")}});
 }
 
-// The row `padding_idx` counts as zeros.
-void lookupTable(OpTranslation &op) {
-  const Value ids = op.in("Ids"), table = op.in("W");
+// The row `padding_idx` counts as zeros. In the older form, ids have a last axis of one element.
+void lookupTable(OpTranslation &op, bool isOld) {
+  Value ids = op.in("Ids");
+  const Value table = op.in("W");
+  if (isOld && op.rank("Ids") > 1) ids = op.emit("squeeze", {ids}, {{"axis", std::string("-1")}});
   const int64_t padding = op.integer("padding_idx", -1);
   Value v = rows(op, table, ids, 0);
   if (padding != -1) {
@@ -23,6 +25,7 @@ void lookupTable(OpTranslation &op) {
         op.emit("expand_dims", {op.scalar("_not_equal_scalar", numbers, row)}, {{"axis", std::string("-1")}});
     v = op.emit("broadcast_mul", {v, op.emit("_cast_like", {isKept, v})});
   }
+  if (op.rank("Ids") == 0) v = op.emit("squeeze", {v}, {{"axis", std::string("0")}});  // an axis of gradc's alone
   op.out("Out", v);
 }
 
@@ -30,14 +33,74 @@ void gather(OpTranslation &op) {
   op.refuse({"Axis"});
   Value index = op.in("Index");
   if (op.rank("Index") == 2) index = op.emit("Reshape", {index}, {{"shape", std::string("(-3,)")}});  // (n, 1)
-  op.out("Out", rows(op, op.in("X"), index, op.integer("axis", 0)));
+  const int64_t axis = op.axisOf("X", op.integer("axis", 0));
+  Value v = rows(op, op.in("X"), index, axis);
+  if (op.rank("Index") == 0 && op.rank("X") > 1) v = op.emit("squeeze", {v}, {{"axis", std::to_string(axis)}});
+  op.out("Out", v);
+}
+
+/// Index tuples along the first axis, as gradc's operators have them; in Paddle they are along the last.
+Value tuplesFirst(OpTranslation &op, Value index) {
+  const auto rank = static_cast<int64_t>(op.rank("Index"));
+  if (rank < 2) return index;
+  std::vector<int64_t> axes = {rank - 1};
+  for (int64_t i = 0; i + 1 < rank; ++i) axes.push_back(i);
+  return op.emit("transpose", {index}, {{"axes", tupleText(axes)}});
+}
+
+void gatherNd(OpTranslation &op) {
+  const Value x = op.in("X");
+  op.out("Out", op.emit("gather_nd", {x, tuplesFirst(op, op.in("Index"))}));
+}
+
+void scatterNdAdd(OpTranslation &op) {
+  const Value x = op.in("X"), index = tuplesFirst(op, op.in("Index"));
+  op.out("Out", op.emit("_scatter_nd", {x, op.in("Updates"), index}, {{"reduction", std::string("add")}}));
+}
+
+void indexSelect(OpTranslation &op) {
+  const Value x = op.in("X");
+  op.out("Out", rows(op, x, op.in("Index"), op.integer("dim", 0)));
+}
+
+void indexSample(OpTranslation &op) {
+  const Value x = op.in("X");
+  op.out("Out", op.emit("_take_along_axis", {x, op.in("Index")}, {{"axis", std::string("1")}}));
+}
+
+void takeAlongAxis(OpTranslation &op) {
+  const Value x = op.in("Input");
+  op.out("Result", op.emit("_take_along_axis", {x, op.in("Index")}, {{"axis", std::to_string(op.integer("Axis", 0))}}));
+}
+
+void argsort(OpTranslation &op) {
+  const Value x = op.in("X");
+  const std::string axis = std::to_string(op.integer("axis", -1)),
+                    isAscending = flagText(!op.flag("descending", false));
+  op.out("Out", op.emit("sort", {x}, {{"axis", axis}, {"is_ascend", isAscending}}));
+  op.out("Indices",
+         op.emit("argsort", {x}, {{"axis", axis}, {"is_ascend", isAscending}, {"dtype", std::string("int64")}}));
+}
+
+void oneHot(OpTranslation &op) {
+  op.refuse({"depth_tensor"});
+  op.out("Out", op.emit("one_hot", {op.in("X")},
+                        {{"depth", std::to_string(op.integer("depth", 1))}, {"dtype", op.dtype("dtype")}}));
+}
+
+// Without `overwrite` the rows begin as zeros and all updates of one row are added up.
+void scatterSum(OpTranslation &op, Value x, Value ids, Value updates) {
+  const Value empty = op.emit("_contrib_index_copy", {x, ids, op.emit("zeros_like", {updates})});
+  const Value tuples = op.emit("expand_dims", {ids}, {{"axis", std::string("0")}});
+  op.out("Out", op.emit("_scatter_nd", {empty, updates, tuples}, {{"reduction", std::string("add")}}));
 }
 
 void scatter(OpTranslation &op) {
-  if (!op.flag("overwrite", true)) return op.unsupported("'overwrite' false is not supported");
   Value ids = op.in("Ids");
   if (op.rank("Ids") == 2) ids = op.emit("Reshape", {ids}, {{"shape", std::string("(-3,)")}});
-  op.out("Out", op.emit("_contrib_index_copy", {op.in("X"), ids, op.in("Updates")}));
+  const Value x = op.in("X"), updates = op.in("Updates");
+  if (!op.flag("overwrite", true)) return scatterSum(op, x, ids, updates);
+  op.out("Out", op.emit("_contrib_index_copy", {x, ids, updates}));
 }
 
 void topK(OpTranslation &op) {
@@ -107,10 +170,18 @@ void arrayToTensor(OpTranslation &op) {
 }
 
 constexpr BlockOpRow kRows[] = {
+    {"argsort", argsort},
     {"gather", gather},
-    {"lookup_table_v2", lookupTable},
+    {"gather_nd", gatherNd},
+    {"index_sample", indexSample},
+    {"index_select", indexSelect},
+    {"lookup_table", [](OpTranslation &op) { lookupTable(op, true); }},
+    {"lookup_table_v2", [](OpTranslation &op) { lookupTable(op, false); }},
+    {"one_hot_v2", oneHot},
     {"read_from_array", readFromArray},
     {"scatter", scatter},
+    {"scatter_nd_add", scatterNdAdd},
+    {"take_along_axis", takeAlongAxis},
     {"tensor_array_to_tensor", arrayToTensor},
     {"top_k_v2", topK},
     {"write_to_array", writeToArray},

@@ -59,26 +59,28 @@ Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> ba
   return op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}});
 }
 
-void matmul(OpTranslation &op) {
-  const bool transX = op.flag("trans_x", false), transY = op.flag("trans_y", false);
+/// Matrices of rank above 2, or one matrix, times a vector.
+Value timesVector(OpTranslation &op, Value matrices, size_t rank, bool isTransposed, Value vector) {
+  if (isTransposed)
+    matrices =
+        op.emit("SwapAxis", {matrices}, {{"dim1", std::to_string(rank - 2)}, {"dim2", std::to_string(rank - 1)}});
+  return op.emit("dot", {matrices, vector});
+}
+
+Value product(OpTranslation &op, bool transX, bool transY) {
   const size_t rankX = op.rank("X"), rankY = op.rank("Y");
-  if (rankX == 0 || rankY == 0)
-    return op.fail(ErrorKind::BadEntry,
-                   Twine("slot '") + (rankX == 0 ? "X" : "Y") + "' has rank 0, expected at least 1");
+  if (rankX == 0 || rankY == 0) {
+    op.fail(ErrorKind::BadEntry, Twine("slot '") + (rankX == 0 ? "X" : "Y") + "' has rank 0, expected at least 1");
+    return Value();
+  }
   const Value x = op.in("X"), y = op.in("Y");
   const std::initializer_list<AttrPair> transposes = {{"transpose_a", flagText(transX && rankX > 1)},
                                                       {"transpose_b", flagText(transY && rankY > 1)}};
-  if (rankX <= 2 && rankY <= 2) return op.out("Out", op.emit("dot", {x, y}, transposes));
-  // A vector is a row on the left and a column on the right; its axis is removed afterwards.
-  if (rankX == 1 || rankY == 1) {
-    const Value left = rankX == 1 ? reshaped(op, x, {1, -1}) : x, right = rankY == 1 ? reshaped(op, y, {-1, 1}) : y;
-    if (rankX == 1 ? transY : transX)
-      return op.unsupported("the product of a vector and transposed matrices of rank above 2 is not supported");
-    if (rankY == 1) return op.out("Out", reshaped(op, op.emit("dot", {left, right}), {-2}));
-    return op.unsupported("a vector times matrices of rank above 2 is not supported");
-  }
+  if (rankX <= 2 && rankY <= 2) return op.emit("dot", {x, y}, transposes);
+  if (rankY == 1) return timesVector(op, x, rankX, transX, y);
+  if (rankX == 1) return timesVector(op, y, rankY, !transY, x);
   ArrayRef<int64_t> dimsX = op.shape("X"), dimsY = op.shape("Y");
-  if (rankY == 2 && !transX) return op.out("Out", op.emit("dot", {x, y}, transposes));
+  if (rankY == 2 && !transX) return op.emit("dot", {x, y}, transposes);
   ArrayRef<int64_t> batchX = dimsX.drop_back(2), batchY = dimsY.drop_back(2);
   std::vector<int64_t> batch(std::max(batchX.size(), batchY.size()), 1), own(batch.size() + 2);
   for (ArrayRef<int64_t> from : {batchX, batchY})
@@ -87,14 +89,37 @@ void matmul(OpTranslation &op) {
       if (size == 1) size = from[i];
     }
   if (is_contained(batch, -1) && batchX != batchY)
-    return op.unsupported("batch dimensions of unknown size cannot be broadcast");
+    op.unsupported("batch dimensions of unknown size cannot be broadcast");
   const Value left = withBatch(op, x, "X", batch, own), right = withBatch(op, y, "Y", batch, own);
-  op.out("Out", op.emit("_linalg_gemm2", {left, right}, transposes));
+  return op.emit("_linalg_gemm2", {left, right}, transposes);
+}
+
+void matmul(OpTranslation &op) { op.out("Out", product(op, op.flag("trans_x", false), op.flag("trans_y", false))); }
+
+// The older form of matmul_v2.
+void scaledMatmul(OpTranslation &op) {
+  const Value v = product(op, op.flag("transpose_X", false), op.flag("transpose_Y", false));
+  const double alpha = op.number("alpha", 1);
+  op.out("Out", alpha == 1 ? v : op.timesScalar(v, alpha));
+}
+
+void bmm(OpTranslation &op) { op.out("Out", product(op, false, false)); }
+void mv(OpTranslation &op) { op.out("Out", op.emit("dot", {op.in("X"), op.in("Vec")})); }
+
+void dot(OpTranslation &op) {
+  const std::initializer_list<AttrPair> along = {{"axis", "-1"}};
+  op.out("Out", op.emit("sum", {op.emit("elemwise_mul", {op.in("X"), op.in("Y")})}, along));
+}
+
+void addmm(OpTranslation &op) {
+  const Value product = op.emit("dot", {op.in("X"), op.in("Y")});
+  op.out("Out", op.emit("broadcast_add", {op.timesScalar(op.in("Input"), op.number("Beta", 1)),
+                                          op.timesScalar(product, op.number("Alpha", 1))}));
 }
 
 constexpr BlockOpRow kRows[] = {
-    {"matmul_v2", matmul},
-    {"mul", mul},
+    {"addmm", addmm},      {"bmm", bmm}, {"dot", dot}, {"matmul", scaledMatmul},
+    {"matmul_v2", matmul}, {"mul", mul}, {"mv", mv},
 };
 
 }  // namespace

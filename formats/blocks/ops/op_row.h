@@ -17,12 +17,15 @@ const BlockOpRow *findBlockOp(llvm::StringRef type);
 std::vector<const BlockOpRow *> allBlockOps();
 
 // The families' rows, sorted (formats/blocks/ops/table.cc puts them together).
+llvm::ArrayRef<BlockOpRow> activationBlockOps();
 llvm::ArrayRef<BlockOpRow> elementwiseBlockOps();
 llvm::ArrayRef<BlockOpRow> shapeBlockOps();
 llvm::ArrayRef<BlockOpRow> linearBlockOps();
 llvm::ArrayRef<BlockOpRow> reductionBlockOps();
 llvm::ArrayRef<BlockOpRow> indexBlockOps();
 llvm::ArrayRef<BlockOpRow> layerBlockOps();
+llvm::ArrayRef<BlockOpRow> lossBlockOps();
 llvm::ArrayRef<BlockOpRow> optimizerBlockOps();
+llvm::ArrayRef<BlockOpRow> windowBlockOps();
 
 }  // namespace gradc

@@ -112,6 +112,9 @@ std::string OpTranslation::text(StringRef key, StringRef missing) {
 std::vector<int64_t> OpTranslation::integers(StringRef key) {
   return attribute(key, intsAttr(op.attrs, key), std::vector<int64_t>(), "whole numbers");
 }
+std::vector<double> OpTranslation::numbers(StringRef key) {
+  return attribute(key, floatsAttr(op.attrs, key), std::vector<double>(), "numbers");
+}
 
 std::string OpTranslation::dtype(StringRef key) {
   const int64_t number = integer(key, -1);

@@ -45,6 +45,7 @@ class OpTranslation {
   double number(llvm::StringRef key, double missing);
   std::string text(llvm::StringRef key, llvm::StringRef missing);
   std::vector<int64_t> integers(llvm::StringRef key);
+  std::vector<double> numbers(llvm::StringRef key);
   /// gradc's name of the element type that an attribute gives by number.
   std::string dtype(llvm::StringRef key);
 

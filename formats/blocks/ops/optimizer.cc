@@ -45,8 +45,17 @@ void adam(OpTranslation &op) {
   op.out("Beta2PowOut", op.timesScalar(power2, beta2));
 }
 
+// x·max/‖x‖ where the norm is above the maximum.
+void clipByNorm(OpTranslation &op) {
+  const Value x = op.in("X");
+  const double most = op.number("max_norm", 1);
+  const Value norm = op.scalar("_maximum_scalar", op.emit("norm", {x}), most);
+  op.out("Out", times(op, x, op.scalar("_rdiv_scalar", norm, most)));
+}
+
 constexpr BlockOpRow kRows[] = {
     {"adam", adam},
+    {"clip_by_norm", clipByNorm},
     {"momentum", momentum},
     {"sgd", sgd},
 };

@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc {
@@ -41,6 +43,57 @@ void logsumexp(OpTranslation &op) {
 
 void squaredNorm(OpTranslation &op) { op.out("Out", op.emit("sum", {op.emit("square", {op.in("X")})})); }
 
+void frobeniusNorm(OpTranslation &op) {
+  const std::vector<int64_t> axes = axesOf(op, "dim");
+  op.out("Out", reduced(op, "norm", op.in("X"), axes, op.flag("keep_dim", false)));
+}
+
+// (Σ |x|ᵖ)^(1/p); an infinite p is the extremum of |x|.
+void pNorm(OpTranslation &op) {
+  const double p = op.number("porder", 2);
+  if (p == 0) return op.unsupported("'porder' 0 is not supported");
+  const bool isFlat = op.flag("asvector", false), keepsAxes = op.flag("keepdim", false);
+  const std::vector<int64_t> axes =
+      isFlat ? std::vector<int64_t>() : std::vector<int64_t>{op.axisOf("X", op.integer("axis", -1))};
+  const Value x = op.in("X");
+  if (p == 2) return op.out("Out", reduced(op, "norm", x, axes, keepsAxes));
+  const Value size = op.emit("abs", {x});
+  if (p == 1) return op.out("Out", reduced(op, "sum", size, axes, keepsAxes));
+  if (std::isinf(p)) return op.out("Out", reduced(op, p > 0 ? "max" : "min", size, axes, keepsAxes));
+  const Value sum = reduced(op, "sum", op.scalar("_power_scalar", size, p), axes, keepsAxes);
+  op.out("Out", op.scalar("_power_scalar", sum, 1 / p));
+}
+
+// Of truth values.
+void reduceTruth(OpTranslation &op, StringRef name) {
+  const Value numbers = op.emit("Cast", {op.in("X")}, {{"dtype", std::string("int32")}});
+  const Value v = reduced(op, name, numbers, axesOf(op, "dim"), op.flag("keep_dim", false));
+  op.out("Out", op.emit("Cast", {v}, {{"dtype", std::string("bool")}}));
+}
+
+Value reversed(OpTranslation &op, Value v, int64_t axis) {
+  std::string step = "(";
+  const auto rank = static_cast<int64_t>(op.rank("X"));
+  std::string ends = "(";
+  for (int64_t i = 0; i < rank; ++i) {
+    step += i == axis ? "-1, " : "None, ";
+    ends += "None, ";
+  }
+  return op.emit("slice", {v}, {{"begin", ends + ")"}, {"end", ends + ")"}, {"step", step + ")"}});
+}
+
+void cumsum(OpTranslation &op) {
+  Value x = op.in("X");
+  const bool isFlat = op.flag("flatten", false), isReverse = op.flag("reverse", false);
+  if (isFlat && isReverse) return op.unsupported("'flatten' with 'reverse' is not supported");
+  if (isFlat) x = op.emit("Reshape", {x}, {{"shape", std::string("(-1,)")}});
+  const int64_t axis = isFlat ? 0 : op.axisOf("X", op.integer("axis", -1));
+  const Value terms = isReverse ? reversed(op, x, axis) : x;
+  Value v = op.emit("_np_cumsum", {terms}, {{"axis", std::to_string(axis)}});
+  if (op.flag("exclusive", false)) v = op.emit("elemwise_sub", {v, terms});
+  op.out("Out", isReverse ? reversed(op, v, axis) : v);
+}
+
 void argExtremum(OpTranslation &op, StringRef name) {
   const bool isFlat = op.flag("flatten", false);
   const Value v = isFlat ? op.emit(name, {op.emit("Reshape", {op.in("X")}, {{"shape", std::string("(-1,)")}})},
@@ -55,8 +108,13 @@ void argExtremum(OpTranslation &op, StringRef name) {
 constexpr BlockOpRow kRows[] = {
     {"arg_max", [](OpTranslation &op) { argExtremum(op, "argmax"); }},
     {"arg_min", [](OpTranslation &op) { argExtremum(op, "argmin"); }},
+    {"cumsum", cumsum},
+    {"frobenius_norm", frobeniusNorm},
     {"logsumexp", logsumexp},
     {"mean", mean},
+    {"p_norm", pNorm},
+    {"reduce_all", [](OpTranslation &op) { reduceTruth(op, "min"); }},
+    {"reduce_any", [](OpTranslation &op) { reduceTruth(op, "max"); }},
     {"reduce_max", [](OpTranslation &op) { reduce(op, "max"); }},
     {"reduce_mean", [](OpTranslation &op) { reduce(op, "mean"); }},
     {"reduce_min", [](OpTranslation &op) { reduce(op, "min"); }},

@@ -4,6 +4,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
 
 using namespace llvm;
 
@@ -29,6 +32,7 @@ void reshape(OpTranslation &op) {
 
 void flatten(OpTranslation &op) {
   const Value x = op.in("X");
+  if (op.rank("X") == 0) return outWithShape(op, op.emit("_copy", {x}), x);
   const int64_t first = op.axisOf("X", op.integer("start_axis", 1)), last = op.axisOf("X", op.integer("stop_axis", -1));
   std::vector<int64_t> shape(static_cast<size_t>(first), 0);
   shape.insert(shape.end(), {-3, -2});  // two become one, the rest stays
@@ -79,18 +83,23 @@ void concat(OpTranslation &op) {
 
 void stack(OpTranslation &op) {
   const std::vector<Value> parts = op.ins("X");
+  if (op.rank("X") == 0)  // scalars have one axis here already
+    return op.out("Y",
+                  op.emit("Concat", parts, {{"num_args", std::to_string(parts.size())}, {"dim", std::string("0")}}));
   op.out("Y", op.emit("stack", parts,
                       {{"num_args", std::to_string(parts.size())}, {"axis", std::to_string(op.integer("axis", 0))}}));
 }
 
-void unstack(OpTranslation &op) {
-  const size_t number = op.numOut("Y");
+void unstackInto(OpTranslation &op, StringRef slot) {
+  const size_t number = op.numOut(slot);
   const Value parts = op.emit("SliceChannel", {op.in("X")},
                               {{"num_outputs", std::to_string(number)},
                                {"axis", std::to_string(op.integer("axis", 0))},
                                {"squeeze_axis", std::string("True")}});
-  for (size_t i = 0; i < number; ++i) op.out("Y", OpTranslation::output(parts, static_cast<uint16_t>(i)), i);
+  for (size_t i = 0; i < number; ++i) op.out(slot, OpTranslation::output(parts, static_cast<uint16_t>(i)), i);
 }
+
+void unstack(OpTranslation &op) { unstackInto(op, "Y"); }
 
 Value cut(OpTranslation &op, Value x, int64_t axis, int64_t begin, std::optional<int64_t> end) {
   return op.emit(
@@ -134,6 +143,13 @@ Value decreased(OpTranslation &op, Value v, size_t rank) {
   return axes.size() == rank ? reshaped(op, v, {1}) : op.emit("squeeze", {v}, {{"axis", tupleText(axes)}});
 }
 
+/// Where a slice ends. Backwards, −1 means behind the first element, and an end before that is the first element itself.
+int64_t endOf(OpTranslation &op, size_t axis, int64_t end, int64_t stride) {
+  if (stride > 0 || end >= 0) return end;
+  if (end == -1) return std::numeric_limits<int64_t>::min();
+  return std::max<int64_t>(std::max(end, -(int64_t{1} << 62)) + op.dim("Input", static_cast<int64_t>(axis)), 0);
+}
+
 void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
   op.refuse({"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList", "StridesTensor", "StridesTensorList"});
   const std::vector<int64_t> axes = op.integers("axes"), starts = op.integers("starts"), ends = op.integers("ends");
@@ -146,7 +162,8 @@ void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
     const auto axis = static_cast<size_t>(op.axisOf("Input", axes[i]));
     if (axis >= rank) return;
     if (starts[i] < kFar && starts[i] > -kFar) begin[axis] = std::to_string(starts[i]);
-    if (ends[i] < kFar && ends[i] > -kFar) end[axis] = std::to_string(ends[i]);
+    if (const int64_t last = endOf(op, axis, ends[i], strides[i]); last < kFar && last > -kFar)
+      end[axis] = std::to_string(last);
     if (strides[i] != 1) step[axis] = std::to_string(strides[i]);
   }
   auto tuple = [](ArrayRef<std::string> parts) {
@@ -166,17 +183,192 @@ void expand(OpTranslation &op) {
   std::vector<int64_t> shape = op.integers("shape");
   const size_t rank = op.rank("X"), more = shape.size() - std::min(rank, shape.size());
   Value v = op.in("X");
-  for (size_t i = 0; i < more && rank; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+  for (size_t i = rank ? 0 : 1; i < more; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   for (int64_t &size : shape)
     if (size == -1) size = 0;  // as it is
   op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));
 }
 
+void expandAs(OpTranslation &op) {
+  std::vector<int64_t> shape = op.integers("target_shape");
+  const size_t rank = op.rank("X");
+  Value v = op.in("X");
+  for (size_t i = std::max<size_t>(rank, 1); i < shape.size(); ++i)
+    v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+  if (op.has("Y")) return op.out("Out", op.emit("broadcast_like", {v, op.in("Y")}));
+  op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));
+}
+
+void tile(OpTranslation &op) {
+  op.refuse({"RepeatTimes", "repeat_times_tensor"});
+  op.out("Out", op.emit("tile", {op.in("X")}, {{"reps", tupleText(op.integers("repeat_times"))}}));
+}
+
+/// Constants around the elements of one axis.
+Value framed(OpTranslation &op, Value v, ArrayRef<int64_t> shape, size_t axis, int64_t before, int64_t after,
+             const std::string &value) {
+  std::vector<Value> parts;
+  auto add = [&](int64_t number) {
+    std::vector<int64_t> part(shape.begin(), shape.end());
+    part[axis] = number;
+    const Value full =
+        op.emit("_full", {}, {{"shape", tupleText(part)}, {"value", value}, {"dtype", std::string("float64")}});
+    parts.push_back(op.emit("_cast_like", {full, v}));
+  };
+  if (before > 0) add(before);
+  parts.push_back(v);
+  if (after > 0) add(after);
+  if (parts.size() == 1) return v;
+  return op.emit("Concat", parts, {{"num_args", std::to_string(parts.size())}, {"dim", std::to_string(axis)}});
+}
+
+void pad(OpTranslation &op) {
+  const std::vector<int64_t> pads = op.integers("paddings");
+  const size_t rank = op.rank("X");
+  if (pads.size() != 2 * rank || llvm::any_of(pads, [](int64_t n) { return n < 0 || n > int64_t{INT32_MAX}; }))
+    return op.fail(ErrorKind::BadAttribute, "attribute 'paddings' is " + tupleText(pads) + ", expected " +
+                                                Twine(2 * rank) + " numbers of 0 to 2147483647");
+  const std::string value = numberText(op.number("pad_value", 0));
+  Value v = op.in("X");
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < rank; ++i) shape.push_back(std::min(op.dim("X", static_cast<int64_t>(i)), int64_t{1} << 62));
+  for (size_t i = 0; i < rank; ++i) {
+    v = framed(op, v, shape, i, pads[2 * i], pads[2 * i + 1], value);
+    shape[i] += pads[2 * i] + pads[2 * i + 1];
+  }
+  op.out("Out", v);
+}
+
+// Depth joins the channels; it cannot be padded itself.
+void pad3d(OpTranslation &op) {
+  op.refuse({"Paddings"});
+  const std::vector<int64_t> pads = op.integers("paddings");
+  const std::string mode = op.text("mode", "constant"), layout = op.text("data_format", "NCDHW");
+  if (layout != "NCDHW" || op.rank("X") != 5)
+    return op.unsupported("'data_format' " + layout + " is not supported, expected NCDHW and rank 5");
+  if (pads.size() != 6 || pads[4] != 0 || pads[5] != 0)
+    return op.unsupported("'paddings' " + tupleText(pads) + " are not supported, expected 6 numbers, the last two 0");
+  if (mode != "constant" && mode != "reflect" && mode != "replicate")
+    return op.unsupported("'mode' " + mode + " is not supported, expected constant, reflect or replicate");
+  const Value flat = reshaped(op, op.in("X"), {0, -3, -2});
+  const Value v = op.emit("Pad", {flat},
+                          {{"mode", mode == "replicate" ? std::string("edge") : mode},
+                           {"pad_width", tupleText({0, 0, 0, 0, pads[2], pads[3], pads[0], pads[1]})},
+                           {"constant_value", numberText(op.number("value", 0))}});
+  op.out("Out", reshaped(op, v, {0, -4, op.dim("X", 1), -1, -2}));
+}
+
+void flip(OpTranslation &op) {
+  std::vector<std::string> step(op.rank("X"), "None");
+  for (int64_t axis : op.integers("axis"))
+    if (const auto at = static_cast<size_t>(op.axisOf("X", axis)); at < step.size()) step[at] = "-1";
+  std::string ends = "(", steps = "(";
+  for (const std::string &part : step) {
+    ends += "None, ";
+    steps += part + ", ";
+  }
+  op.out("Out", op.emit("slice", {op.in("X")}, {{"begin", ends + ")"}, {"end", ends + ")"}, {"step", steps + ")"}}));
+}
+
+void roll(OpTranslation &op) {
+  op.refuse({"ShiftsTensor"});
+  const std::vector<int64_t> shifts = op.integers("shifts");
+  std::vector<int64_t> axes = op.integers("axis");
+  const Value x = op.in("X");
+  Value v = x;
+  const bool isFlat = axes.empty() && shifts.size() == 1;
+  if (!isFlat && shifts.size() != axes.size())
+    return op.fail(ErrorKind::BadAttribute, "attributes 'shifts' and 'axis' differ in length");
+  auto turn = [&](int64_t axis, int64_t length, int64_t shift) {
+    const int64_t by = length > 0 ? ((shift % length) + length) % length : 0;
+    if (by == 0) return;
+    const Value parts[] = {cut(op, v, axis, length - by, length), cut(op, v, axis, 0, length - by)};
+    v = op.emit("Concat", parts, {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
+  };
+  if (isFlat) {
+    int64_t length = 1;
+    for (size_t i = 0; i < op.rank("X"); ++i)
+      if (MulOverflow(length, op.dim("X", static_cast<int64_t>(i)), length))
+        return op.unsupported("a tensor of that many elements is not supported");
+    v = reshaped(op, x, {-1});
+    turn(0, length, shifts[0]);
+    v = op.emit("reshape_like", {v, x});
+  }
+  for (size_t i = 0; i < axes.size(); ++i) turn(op.axisOf("X", axes[i]), op.dim("X", axes[i]), shifts[i]);
+  op.out("Out", v);
+}
+
+// One triangle of each matrix, and zeros.
+void triangle(OpTranslation &op) {
+  const Value x = op.in("X");
+  const bool isLower = op.flag("lower", true);
+  auto index = [&](int64_t axis) { return op.emit("_index_like", {x}, {{"axis", std::to_string(axis)}}); };
+  if (op.rank("X") < 2)
+    return op.fail(ErrorKind::BadEntry, "slot 'X' has rank " + Twine(op.rank("X")) + ", expected at least 2");
+  const Value last = op.addScalar(index(-2), static_cast<double>(op.integer("diagonal", 0)));
+  const Value isKept = op.emit(isLower ? "broadcast_lesser_equal" : "broadcast_greater_equal", {index(-1), last});
+  op.out("Out", op.emit("where", {isKept, x, op.emit("zeros_like", {x})}));
+}
+
+constexpr int64_t kMostPixels = 1 << 15;  // along an axis, so that squares are numbers
+
+void pixelShuffle(OpTranslation &op) {
+  const int64_t factor = op.integer("upscale_factor", 1);
+  if (op.text("data_format", "NCHW") != "NCHW" || factor < 1 || factor > kMostPixels ||
+      op.dim("X", 1) % (factor * factor) != 0)
+    return op.unsupported("'data_format' or 'upscale_factor' is not supported");
+  const int64_t channels = op.dim("X", 1) / (factor * factor);
+  Value v = reshaped(op, op.in("X"), {0, -4, channels, -1, -2});
+  v = reshaped(op, v, {0, 0, -4, factor, factor, -2});
+  v = op.emit("transpose", {v}, {{"axes", tupleText({0, 1, 4, 2, 5, 3})}});
+  op.out("Out", reshaped(op, v, {0, 0, -3, -3}));
+}
+
+// Each pixel becomes a square of `scale` pixels.
+void nearest(OpTranslation &op) {
+  op.refuse({"OutSize", "Scale", "SizeTensor"});
+  if (op.text("data_layout", "NCHW") != "NCHW" || op.flag("align_corners", false))
+    return op.unsupported("'data_layout' other than NCHW and 'align_corners' are not supported");
+  double factors[2];
+  for (int64_t i : {0, 1}) {
+    const std::vector<double> scales = op.numbers("scale");
+    const auto size = static_cast<double>(op.integer(i == 0 ? "out_h" : "out_w", -1));
+    if (scales.empty()) factors[i] = size / static_cast<double>(op.dim("X", i + 2));
+    else factors[i] = scales[std::min<size_t>(scales.size() - 1, static_cast<size_t>(i))];
+  }
+  if (factors[0] != factors[1] || factors[0] < 1 || factors[0] != std::floor(factors[0]))
+    return op.unsupported("factors other than one whole number are not supported");
+  op.out("Out", op.emit("UpSampling", {op.in("X")},
+                        {{"scale", numberText(factors[0])},
+                         {"sample_type", std::string("nearest")},
+                         {"num_args", std::string("1")}}));
+}
+
+void unbind(OpTranslation &op) { unstackInto(op, "Out"); }
+
 constexpr BlockOpRow kRows[] = {
-    {"concat", concat},        {"expand_v2", expand},     {"flatten_contiguous_range", flatten},
-    {"reshape2", reshape},     {"slice", plainSlice},     {"split", split},
-    {"squeeze2", squeeze},     {"stack", stack},          {"strided_slice", stridedSlice},
-    {"transpose2", transpose}, {"unsqueeze2", unsqueeze}, {"unstack", unstack},
+    {"concat", concat},
+    {"expand_as_v2", expandAs},
+    {"expand_v2", expand},
+    {"flatten_contiguous_range", flatten},
+    {"flip", flip},
+    {"nearest_interp_v2", nearest},
+    {"pad", pad},
+    {"pad3d", pad3d},
+    {"pixel_shuffle", pixelShuffle},
+    {"reshape2", reshape},
+    {"roll", roll},
+    {"slice", plainSlice},
+    {"split", split},
+    {"squeeze2", squeeze},
+    {"stack", stack},
+    {"strided_slice", stridedSlice},
+    {"tile", tile},
+    {"transpose2", transpose},
+    {"tril_triu", triangle},
+    {"unbind", unbind},
+    {"unsqueeze2", unsqueeze},
+    {"unstack", unstack},
 };
 
 }  // namespace

@@ -10,9 +10,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-std::array<ArrayRef<BlockOpRow>, 7> families() {
-  return {elementwiseBlockOps(), indexBlockOps(),     layerBlockOps(), linearBlockOps(),
-          optimizerBlockOps(),   reductionBlockOps(), shapeBlockOps()};
+std::array<ArrayRef<BlockOpRow>, 10> families() {
+  return {activationBlockOps(), elementwiseBlockOps(), indexBlockOps(),     layerBlockOps(), linearBlockOps(),
+          lossBlockOps(),       optimizerBlockOps(),   reductionBlockOps(), shapeBlockOps(), windowBlockOps()};
 }
 
 }  // namespace
