@@ -297,6 +297,10 @@ TEST(AppendBackward, MinimizeIsOfTheRoot) {
   const BlockVariable *rate = result.program.find(0, result.program.texts.find("Out"));
   EXPECT_TRUE(rate && rate->isPersistable);
   cantFail(verifyBlocks(result.program));
+  optimizer.type = FluidOptimizer::Type::Momentum;
+  const FluidResult stepped = cantFail(minimize(context, programOf(text), lossOf(), optimizer));
+  const BlockVariable *state = stepped.program.find(0, stepped.program.texts.find("pa_velocity_0"));
+  EXPECT_TRUE(state && state->isPersistable && !state->stopsGradient) << "as Paddle declares it";
   FluidRequest inner = lossOf();
   inner.block = 1;
   optimizer.clip = FluidOptimizer::Clip::Value;

@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc {
@@ -305,6 +307,19 @@ TEST_F(BlockGraphTest, E_48_AnyNegativeAxisAlignsTheLastAxes) {
   EXPECT_EQ(graphOf(std::numeric_limits<int64_t>::min()), graphOf(-1));
   EXPECT_EQ(graphOf(std::numeric_limits<int64_t>::max()), graphOf(-1)) << "y has no axes behind that one";
   EXPECT_NE(graphOf(0), graphOf(-1));
+}
+
+TEST_F(BlockGraphTest, A_19_ALabelToIgnoreMayBeNegative) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "label"}) declare(0, name, FluidType::Fp64, true);
+  program.find(0, program.texts.find("x"))->shape = {1, 1};
+  for (const char *name : {"row", "y"}) declare(0, name, FluidType::Fp64);
+  program.find(0, program.texts.find("row"))->shape = {1, 1};
+  add(0, "reshape2", {{"X", {"x"}}}, {{"Out", {"row"}}}, {{"shape", intsAttrText(AttrTag::Ints, {1, 1})}});
+  add(0, "cross_entropy", {{"Label", {"label"}}, {"X", {"row"}}}, {{"Y", {"y"}}});
+  program.find(0, program.texts.find("x"))->shape = {1};
+  EXPECT_NEAR(run(graph({"y"}), {{"x", 0.5}, {"label", 0}})[0], std::log(2), 1e-15);
+  EXPECT_EQ(run(graph({"y"}), {{"x", 0.5}, {"label", -100}})[0], 0) << "the default";
 }
 
 TEST_F(BlockGraphTest, RowsAreSortedAndFound) {
