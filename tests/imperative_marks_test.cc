@@ -25,7 +25,7 @@ TEST(ImperativeMarks, TA_41_TA_42_E_06_WhatCannotBeMarked) {
   EXPECT_FALSE(integers.isTracked());
 }
 
-TEST(ImperativeMarks, TA_43_AssignedGradients) {
+TEST(ImperativeMarks, TA_43_E_06_AssignedGradients) {
   Tape t;
   Tensor x = t.leaf({2}, {1, 2});
   EXPECT_EQ(t.rowOf(t.im.setGrad(x, t.value({3}, {1, 1, 1}))), "E-71");
