@@ -114,6 +114,7 @@ constinit const OpDef kUniformLike = {
     .inputs = {"data"},
     .attrs = kUniformAttrs,
     .params = paramsOf<P>(),
+    .check = checkUniform,
     .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
     .dtype = [](DTypeInference &t) { t.setOut(0, DType::Float64); },
     .ignored = {0},
