@@ -177,9 +177,11 @@ TEST(LowerLoops, A_14_CF_09_ZerosOfTheOtherBranch) {
                                     "z = elemwise_mul(v, b); heads z"),
                                other);
   const Graph nested = branches(other, branches(body("c = exp(a); z = elemwise_mul(c, b); heads z"), other));
+  const Graph whole =
+      branches(body("i = Cast(a) {dtype=int32}; c = take(b, i); z = elemwise_mul(c, b); heads z"), other);
   const Graph empty = branches(body("c = exp(a); d = sin(c); z = elemwise_mul(d, b); heads z"), other);
   for (float p : {1.f, 0.f}) {
-    for (const Graph &graph : {typed, nested})
+    for (const Graph &graph : {typed, nested, whole})
       expectMxnetsValues(testing::gradientOf(graph, {"a", "b"}).graph,
                          {{"p", floats({1}, {p})}, {"a", floats({2}, {0.5, -1})}, {"b", floats({2}, {2, 3})}});
     expectMxnetsValues(testing::gradientOf(empty, {"a", "b"}).graph,

@@ -248,9 +248,9 @@ void mxnetCond(DecomposeRule &d) {
         if (!isFull(shape) || !known.isValid())
           return d.refuse(ErrorKind::InferMissing,
                           "needs the shape of output " + Twine(o) + ", because both branches must yield it");
-        // Counts and decisions within the other branch have other types than before.
+        // Counts and decisions within the other branch, which are int64, have other types than before.
         const DType type = d.dtype(d.self(o));
-        branch.yield(branch.zeros(isFloating(type) ? type : DType::Unknown, known, shape.dims()));
+        branch.yield(branch.zeros(type == DType::Int64 ? DType::Unknown : type, known, shape.dims()));
       }
     }
     bodies.push_back(std::move(branch).finish().graph);
