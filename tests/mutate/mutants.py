@@ -27,7 +27,7 @@ inline bool mutant(int id) { return selectedMutant == id; }
 """
 
 # What an expression neither begins nor ends with.
-OPENS_BADLY = r"&&|\|\||->|:(?!:)|[?,=<>/%|^)\]}.]"
+OPENS_BADLY = r"\{|&&|\|\||->|:(?!:)|[?,=<>/%|^)\]}.]"
 ENDS_BADLY = r"(&&|\|\||->|(?<!\+)\+|(?<!-)-|[?:,=<>*/%|^!&.])$"
 DECLARES = r"(const|constexpr|auto|static)\b|[A-Z]\w*(<[^;=]*>)? [&*]?\w+( =|;)"
 
