@@ -250,5 +250,17 @@ TEST(ImperativeAliases, E_31_WhatAHookOverwroteIsNamedOnEveryTape) {
   }
 }
 
+// The gradients of both terms of a sum are one value: each leaf has memory of its own.
+TEST(ImperativeAliases, TA_31_TwoLeavesOfOneGradient) {
+  Tape t;
+  for (bool createGraph : {false, true}) {
+    Tensor x = t.leaf({2}, {1, 2}), w = t.leaf({2}, {3, 4});
+    t.backward({t.sum(t("square", {t("elemwise_add", {x, w})}))}, {.createGraph = createGraph});
+    EXPECT_EQ(t.gradOf(x), (Doubles{8, 12}));
+    EXPECT_EQ(t.gradOf(w), (Doubles{8, 12}));
+    EXPECT_FALSE(x.grad().sharesMemoryWith(w.grad()));
+  }
+}
+
 }  // namespace
 }  // namespace gradc

@@ -83,7 +83,6 @@ class ScannedCtc {
   Value plus(Value a, Value b) { return emit(kElemwiseAdd, {a, b}); }
   Value expand(Value v, StringRef axis) { return emit(kExpandDims, {v}, {{"axis", axis}}); }
   Value choose(Value condition, Value a, Value b) { return emit(kWhere, {condition, a, b}); }
-  Value orOne(Value condition, Value v) { return choose(condition, v, emit(kOnesLike, {v})); }
   Value wide(Value v) { return emit(kCast, {v}, {{"dtype", "float64"}}); }
   // Rounded, NaN to 0. In float64, because arithmetic with a number takes floating types.
   Value whole(Value v) {
@@ -217,7 +216,7 @@ class ScannedCtc {
 
   // The share of each class in the paths that spell the labels, given the paths through each place.
   Value spelled(const Step &step, Value ofBlanks, Value ofLabels) {
-    const Value total = orOne(given(hasPath), rowSum(ofBlanks, ofLabels, "True"));
+    const Value total = rowSum(ofBlanks, ofLabels, "True");  // at least 1: that of the likeliest place
     const Value perClass = sum(emit(kBroadcastMul, {step.classOf, expand(ofLabels, "2")}), "1");
     const Value ofBlank = emit(kBroadcastMul, {given(isBlank), sum(ofBlanks, "1", "True")});
     return emit(kBroadcastDiv, {emit(kElemwiseAdd, {perClass, ofBlank}), total});
