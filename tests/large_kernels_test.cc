@@ -242,11 +242,13 @@ TEST(LargeKernels, RUN_02_SmallOperandsWakeNoThread) {
         LargeCase{kPooling.data(), {{"a", {2, 4, 6, 6}}}}, LargeCase{"y = tanh(a); heads y", {{"a", {2, 3}}}},
         LargeCase{"y = sigmoid(a); heads y", {{"a", {2, 3}}}}})
     EXPECT_EQ(numStartedBy(small), 0u) << small.graph;
+#ifndef __clang__  // whose OpenMP takes threads from other teams
   for (const LargeCase &large :
        {LargeCase{kConvolution.data(), {{"a", {4, 4, 60, 60}}, {"b", {4, 4, 3, 3}}, {"c", {4}}}},
         LargeCase{kDeconvolution.data(), {{"a", {4, 4, 60, 60}}, {"b", {4, 4, 3, 3}}}},
         LargeCase{kPooling.data(), {{"a", {20, 4, 60, 60}}}}, LargeCase{"y = tanh(a); heads y", {{"a", {200, 300}}}}})
     EXPECT_EQ(numStartedBy(large), 1u) << large.graph;
+#endif
 }
 
 }  // namespace
