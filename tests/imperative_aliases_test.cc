@@ -255,10 +255,14 @@ TEST(ImperativeAliases, TA_31_TwoLeavesOfOneGradient) {
   Tape t;
   for (bool createGraph : {false, true}) {
     Tensor x = t.leaf({2}, {1, 2}), w = t.leaf({2}, {3, 4});
-    t.backward({t.sum(t("square", {t("elemwise_add", {x, w})}))}, {.createGraph = createGraph});
+    t.backward({t.sum(t("square", {t("add_n", {x, w}, {{"num_args", "2"}})}))}, {.createGraph = createGraph});
     EXPECT_EQ(t.gradOf(x), (Doubles{8, 12}));
     EXPECT_EQ(t.gradOf(w), (Doubles{8, 12}));
     EXPECT_FALSE(x.grad().sharesMemoryWith(w.grad()));
+    const Tensor y = t.sum(t("square", {x}));
+    const std::vector<Tensor> twice = t.grad({y}, {x, x}, {.createGraph = createGraph});
+    EXPECT_EQ(doublesOf(twice[0]), doublesOf(twice[1]));
+    EXPECT_FALSE(twice[0].sharesMemoryWith(twice[1]));
   }
 }
 

@@ -52,8 +52,8 @@ TEST(RecurrentArray, CF_18_ArraysOfAStep) {
 }
 
 /// The elements w and tanh(w) of an array of the root; each step reads both, the first one twice.
-void addArrayAround(RecurrentProgram &p) {
-  p.array("a");
+void addArrayAround(RecurrentProgram &p, SmallVector<int64_t, 4> shape = {2}) {
+  p.array("a", std::move(shape));
   p.declare("t");
   p.op("tanh", {{"X", {"w"}}}, "t");
   for (int i : {0, 1}) {
@@ -95,6 +95,17 @@ TEST(RecurrentArray, E_02_AnArrayAroundThatIsWrittenLater) {
   const std::string what = emitted ? "success" : describeWithNotes(emitted.takeError());
   EXPECT_NE(what.find("[not_differentiable]"), std::string::npos) << what;
   EXPECT_TRUE(bool(engineGradients(p))) << "as a graph it has one";
+}
+
+// With two unknown sizes, an element cannot be taken out of a tensor.
+TEST(RecurrentArray, E_02_AnArrayAroundOfUnknownShape) {
+  RecurrentProgram p;
+  addArrayAround(p, {-1, -1});
+  p.close();
+  p.addLoss("y");
+  Expected<NamedGradients> emitted = emittedGradients(p);
+  const std::string what = emitted ? "success" : describeWithNotes(emitted.takeError());
+  EXPECT_NE(what.find("array 'a', of a block around that of 'recurrent', is not available"), std::string::npos) << what;
 }
 
 }  // namespace
