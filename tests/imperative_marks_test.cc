@@ -35,7 +35,7 @@ TEST(ImperativeMarks, TA_43_E_06_AssignedGradients) {
   EXPECT_EQ(t.gradOf(x), (Doubles{3, 5}));
   Tensor named = t.value({2}, {1, 2});
   cantFail(t.im.setName(named, "named"));
-  EXPECT_EQ(t.rowOf(t.im.setGrad(named, t.value({2}, {1, 1}))), "E-06") << "a name is no mark";
+  EXPECT_EQ(t.rowOf(t.im.setGrad(named, t.value({2}, {1, 1}))), "E-06") << "a name does not mark a tensor";
 }
 
 TEST(ImperativeMarks, MA_04_H_02_GapsAmongHeads) {

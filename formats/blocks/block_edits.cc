@@ -44,13 +44,18 @@ TextId BlockEdits::addVariable(StringRef like, FluidType kind, std::optional<Flu
   }
 }
 
+BlockOp makeForwardOp(Context &context, BlockProgram &program, StringRef type, std::vector<BlockSlot> inputs,
+                      std::vector<BlockSlot> outputs, ArrayRef<AttrText> attrs) {
+  const std::string role = intAttrText(AttrTag::Int, 0), none = stringsAttrText(AttrTag::Strings, {});
+  SmallVector<AttrText, 4> all(attrs);
+  all.push_back({"op_role", role});
+  all.push_back({"op_role_var", none});
+  return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(all)};
+}
+
 BlockOp BlockEdits::makeOp(StringRef type, std::vector<BlockSlot> inputs, std::vector<BlockSlot> outputs,
                            ArrayRef<AttrText> own) {
-  const std::string role = intAttrText(AttrTag::Int, 0), none = stringsAttrText(AttrTag::Strings, {});
-  SmallVector<AttrText, 4> attrs(own);
-  attrs.push_back({"op_role", role});
-  attrs.push_back({"op_role_var", none});
-  return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(attrs)};
+  return makeForwardOp(context, program, type, std::move(inputs), std::move(outputs), own);
 }
 
 BlockOp BlockEdits::assign(TextId from, TextId to) {

@@ -7,6 +7,10 @@
 
 namespace gradc {
 
+/// An operator to add to a forward program, with the attributes that Paddle gives to all operators.
+BlockOp makeForwardOp(Context &context, BlockProgram &program, llvm::StringRef type, std::vector<BlockSlot> inputs,
+                      std::vector<BlockSlot> outputs, llvm::ArrayRef<AttrText> attrs);
+
 class BlockEdits {
  public:
   using Assign = std::pair<TextId, TextId>;  // from, to

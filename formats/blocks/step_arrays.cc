@@ -3,6 +3,7 @@
 
 #include "formats/blocks/array_elements.h"
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/block_edits.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -88,11 +89,7 @@ class Reading {
   BlockSlot slot(StringRef name, TextId variable) { return {program.intern(name), {variable}}; }
   BlockOp makeOp(StringRef type, std::vector<BlockSlot> inputs, std::vector<BlockSlot> outputs,
                  ArrayRef<AttrText> own) {
-    const std::string role = intAttrText(AttrTag::Int, 0), none = stringsAttrText(AttrTag::Strings, {});
-    SmallVector<AttrText, 4> attrs(own);
-    attrs.push_back({"op_role", role});
-    attrs.push_back({"op_role_var", none});
-    return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(attrs)};
+    return makeForwardOp(context, program, type, std::move(inputs), std::move(outputs), own);
   }
 
   Context &context;

@@ -123,7 +123,7 @@ def locate(mutant, text):
         return "it is part of a statement and no expression"
     if not mutant.find.endswith(";") and any(re.match(OPENS_BADLY, part) or re.search(ENDS_BADLY, part)
                                              for part in (mutant.find, mutant.replace)):
-        return "it begins or ends with a binary operator and is no expression"
+        return "it begins or ends with a binary operator, so it is not an expression"
     if mutant.find.endswith(";") and re.match(DECLARES, mutant.find):
         return "it is a declaration, which would be of the inner block alone"
     if re.match(r"else\b", mutant.find):
