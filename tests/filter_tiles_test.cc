@@ -151,6 +151,29 @@ TEST_F(FilterTiles, RUN_02_MixedReadersAgreeWithReference) {
     }
 }
 
+// Windows of one pixel, and enough pixels for the weight gradient to be one product.
+TEST_F(FilterTiles, RUN_02_PixelProductsAgreeWithReference) {
+  for (Request request : {Request::Write, Request::Add})
+    for (int64_t extent : {11, 12}) {  // 242 and 288 pixels
+      SCOPED_TRACE(extent);
+      TestGraph g(
+          "data = var {__shape__=(0,16,0,0)}; a = Convolution(data, u, b) {kernel=(1,1), num_filter=48}; r = relu(a);"
+          "y = Convolution(r, v) {kernel=(1,1), num_filter=16, no_bias=True};"
+          "z = Convolution(r, w, c) {kernel=(1,1), num_filter=32, stride=(2,2)}; heads y, z");
+      const Graph graph = gradientOf(g, request);
+      SessionOptions options = optionsFor(graph, {2, 16, extent, extent});
+      Session fast = open(graph, options);
+      options.exec.backend = Backend::Reference;
+      Session reference = open(graph, options);
+      EXPECT_EQ(tiledVariables(graph, fast), (std::vector<std::string>{"u", "v", "w"}));
+      for (uint64_t step = 0; step < 2; ++step) {
+        cantFail(fast.run(step));
+        cantFail(reference.run(step));
+        EXPECT_EQ(difference(cantFail(fast.outputs()), cantFail(reference.outputs()), 1e-5f), "") << "step " << step;
+      }
+    }
+}
+
 TEST_F(FilterTiles, RUN_02_EverythingTiedToAFilterLiesLikeIt) {
   TestGraph g(textOf(cases()[0]));
   const Graph graph = gradientOf(g, Request::Write);

@@ -4,10 +4,14 @@
 // weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
 // gradient has no code for that layout. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
+#include "runtime/kernels/adjoint_convolution.h"
+#include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/gemm.h"
 #include "runtime/kernels/gemm_convolution.h"
 
+#include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -20,6 +24,7 @@ namespace {
 struct ConvolutionDescs {
   memory::desc x, w, b, y;        // outside
   memory::desc anyX, anyW, anyY;  // inside, or `any` where the primitive chooses
+  bool isLast;                    // inside
   bool readsTiles;                // forward
   memory::dims stride, dilate, pad;
 };
@@ -67,9 +72,9 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   d.y = denseDesc(y, yLayout);
   d.w = g.channelsLast ? channelsLastFilters(w) : denseDesc(withoutOneGroup(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
-  const bool isLast = hasWholeVectors(g) && (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
-  d.anyX = insideDesc(x, isLast);
-  d.anyY = insideDesc(y, isLast);
+  d.isLast = hasWholeVectors(g) && (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
+  d.anyX = insideDesc(x, d.isLast);
+  d.anyY = insideDesc(y, d.isLast);
   d.anyW = anyDesc(withoutOneGroup(w));
   d.readsTiles =
       operands.wLayout == Layout::FilterTiles && g.out.batch * g.out.extent[1] * g.out.extent[2] <= kTiledPixels;
@@ -166,55 +171,49 @@ DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   return step;
 }
 
-/// Runs up to two steps over the same scratch; each takes the operands it lists.
+/// Runs its parts, one for each gradient, over the same scratch.
 class ConvolutionKernel : public PreparedKernel {
  public:
   struct Part {
-    DnnlStep step;
-    std::vector<uint8_t> operands;  // per slot: input i, or kOutput + i
+    unique_function<void(const KernelCall &)> run;
+    size_t bytes = 0;  // of scratch
+    Reorders reorders = {};
   };
   static constexpr uint8_t kOutput = 16;
 
-  void add(DnnlStep step, std::vector<uint8_t> operands) { parts.push_back({std::move(step), std::move(operands)}); }
+  void add(Part part) { parts.push_back(std::move(part)); }
 
-  /// Computes the data gradient by matrix products instead of a step: inputs dy (0) and w (`weight`), output 0.
-  void addDataGrad(const ConvGeometry &g, Layout layout, size_t weight) {
-    dataGrad.emplace(g);
-    dyLayout = layout;
-    weightInput = weight;
+  /// `operands`: for each slot of the step, input i, or kOutput + i.
+  void add(DnnlStep step, std::vector<uint8_t> operands) {
+    const size_t bytes = step.bytes();
+    const Reorders reorders = step.reorders();
+    auto run = [step = std::move(step), operands = std::move(operands)](const KernelCall &call) mutable {
+      void *data[4];
+      for (size_t i = 0; i < operands.size(); ++i)
+        data[i] = operands[i] < kOutput ? call.in[operands[i]].data : call.out[operands[i] - kOutput].data;
+      step.run(ArrayRef(data, operands.size()), call.workspace);
+    };
+    add({std::move(run), bytes, reorders});
   }
 
   void run(const KernelCall &call) override {
-    if (dataGrad)
-      dataGrad->dataGrad(call.in[0].as<const float>(), dyLayout, call.in[weightInput].as<const float>(),
-                         call.out[0].as<float>(), static_cast<float *>(call.workspace));
-    void *data[4];
-    for (Part &part : parts) {
-      for (size_t i = 0; i < part.operands.size(); ++i) {
-        const uint8_t at = part.operands[i];
-        data[i] = at < kOutput ? call.in[at].data : call.out[at - kOutput].data;
-      }
-      part.step.run(ArrayRef(data, part.operands.size()), call.workspace);
-    }
+    for (Part &part : parts) part.run(call);
   }
 
   Reorders reorders() const override {
     Reorders count;
-    for (const Part &part : parts) count += part.step.reorders();
+    for (const Part &part : parts) count += part.reorders;
     return count;
   }
 
   size_t workspaceBytes() const override {
-    size_t most = dataGrad ? dataGrad->bytes() : 0;
-    for (const Part &part : parts) most = std::max(most, part.step.bytes());
+    size_t most = 0;
+    for (const Part &part : parts) most = std::max(most, part.bytes);
     return most;
   }
 
  private:
   std::vector<Part> parts;
-  std::optional<GemmConvolution<float>> dataGrad;
-  Layout dyLayout = Layout::Plain;
-  size_t weightInput = 0;
 };
 
 /// oneDNN pads the channels of its result to whole vectors: with one or three channels, most of the work is padding.
@@ -222,13 +221,78 @@ bool hasFewChannels(const ConvGeometry &g) { return g.groups == 1 && g.in.channe
 
 constexpr uint8_t kOut = ConvolutionKernel::kOutput;
 
+/// The data gradient by products of gathered matrices, from inputs dy (0) and w (`weight`) to output 0.
+ConvolutionKernel::Part dataProducts(const GemmConvolution<float> &products, Layout dyLayout, uint8_t weight) {
+  auto run = [=](const KernelCall &call) {
+    products.dataGrad(call.in[0].as<const float>(), dyLayout, call.in[weight].as<const float>(),
+                      call.out[0].as<float>(), static_cast<float *>(call.workspace));
+  };
+  return {run, products.bytes()};
+}
+
+/// The same by the adjoint convolution. No part unless both images are computed with the channels last and each pixel of dy
+/// has a window of its own.
+std::optional<ConvolutionKernel::Part> adjointPart(const ConvGeometry &g, const ConvolutionDescs &d, uint8_t weight) {
+  if (!d.isLast || g.stride[1] != 1 || g.stride[2] != 1) return std::nullopt;
+  auto adjoint = AdjointConvolution::create({d.x, d.anyX, d.w, d.y, d.anyY, d.dilate, d.pad});
+  if (!adjoint) return std::nullopt;
+  const size_t bytes = adjoint->bytes();
+  const Reorders reorders = adjoint->reorders();
+  auto run = [adjoint = std::move(*adjoint), weight](const KernelCall &call) mutable {
+    adjoint.run(call.in[0].data, call.in[weight].data, call.out[0].data, call.workspace);
+  };
+  return ConvolutionKernel::Part{std::move(run), bytes, reorders};
+}
+
 void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                  uint8_t weight) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
-  if (hasFewChannels(g) && !g.channelsLast && operands.xLayout == Layout::Plain &&
-      GemmConvolution<float>(g).isPossible())
-    kernel.addDataGrad(g, operands.yLayout, weight);
-  else kernel.add(dataStep(describe(*site.kind, operands)), {0, weight, kOut});
+  const GemmConvolution<float> products(g);
+  if (hasFewChannels(g) && !g.channelsLast && operands.xLayout == Layout::Plain && products.isPossible())
+    return kernel.add(dataProducts(products, operands.yLayout, weight));
+  const ConvolutionDescs d = describe(*site.kind, operands);
+  if (std::optional<ConvolutionKernel::Part> adjoint = adjointPart(g, d, weight))
+    return kernel.add(std::move(*adjoint));
+  kernel.add(dataStep(d), {0, weight, kOut});
+}
+
+/// Whether the filters multiply single pixels of channels-last images, which are then matrices of (pixels, channels), and
+/// there are enough pixels for the product dyᵀ·x to be faster than oneDNN's weight gradient.
+bool isPixelProduct(const ConvGeometry &g, const ConvolutionDescs &d) {
+  constexpr int64_t kPixels = 256;
+  const bool isPointwise =
+      g.patch() == g.in.channels && g.stride[1] == 1 && g.stride[2] == 1 && g.pad[1] == 0 && g.pad[2] == 0;
+  return isPointwise && d.isLast && d.x == d.anyX && d.y == d.anyY && g.out.batch * g.out.pixels() >= kPixels;
+}
+
+/// The weight gradient as a product; inputs dy (0) and x (1), outputs `weight` and, with a bias, the one behind.
+ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout, uint8_t weight, bool hasBias) {
+  Gemm<float> product{.transA = true, .m = g.out.channels, .n = g.in.channels, .k = g.out.batch * g.out.pixels()};
+  product.lda = product.m, product.ldb = product.ldc = product.n;
+  std::optional<WeightReorder> toTiles;
+  if (weightLayout == Layout::FilterTiles) toTiles = WeightReorder::create({product.m, product.n, 1, 1});
+  const size_t bytes = toTiles ? static_cast<size_t>(product.m * product.n) * sizeof(float) : 0;
+  auto run = [=](const KernelCall &call) {
+    Gemm<float> g = product;
+    float *dw = call.out[weight].as<float>();
+    g.a = call.in[0].as<const float>(), g.b = call.in[1].as<const float>();
+    g.c = toTiles ? static_cast<float *>(call.workspace) : dw;
+    multiply(g);
+    if (toTiles) toTiles->toTiles(g.c, dw);
+    if (hasBias) sumColumns(g.a, g.k, g.m, call.out[weight + 1].as<float>());
+  };
+  return {run, bytes, Reorders{toTiles ? 1u : 0u, 0, bytes}};
+}
+
+/// Inputs dy (0) and x (1), outputs as above.
+void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
+                   uint8_t weight, bool hasBias) {
+  const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
+  const ConvolutionDescs d = describe(*site.kind, operands);
+  if (isPixelProduct(g, d)) return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
+  std::vector<uint8_t> slots = {0, 1, static_cast<uint8_t>(kOut + weight)};
+  if (hasBias) slots.push_back(kOut + weight + 1);
+  kernel.add(weightStep(d, hasBias), std::move(slots));
 }
 
 /// Whether oneDNN has code for the forward convolution over weights in tiles: on processors with vectors of 16 floats,
@@ -281,8 +345,7 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
     const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
                                         site.out[1].layout};
     if (site.wants(0)) addDataGrad(kernel, site, forData, 2);
-    if (wantsBias) kernel.add(weightStep(describe(*site.kind, forWeight), true), {0, 1, kOut + 1, kOut + 2});
-    else if (site.wants(1)) kernel.add(weightStep(describe(*site.kind, forWeight), false), {0, 1, kOut + 1});
+    if (site.wants(1)) addWeightGrad(kernel, site, forWeight, 1, wantsBias);
   });
   return kernel ? std::move(kernel) : gemmConvolutionBackward(site);
 }
@@ -304,7 +367,7 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
                                        site.out[0].layout};
-    kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});
+    addWeightGrad(kernel, site, operands, 0, false);
   });
   return kernel ? std::move(kernel) : gemmConvolutionWeightGrad(site);
 }

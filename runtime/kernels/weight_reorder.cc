@@ -4,6 +4,7 @@
 
 #include "runtime/kernels/threads.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace gradc {
@@ -71,6 +72,30 @@ void WeightReorder::toTiles(const float *plain, float *tiles) const {
     transpose(q);
     for (int64_t i = 0; i < kQuad; ++i) store(tiles + to + rows[i], q[i]);
   });
+}
+
+void WeightReorder::toAdjoint(const float *tiles, int64_t block, float *adjoint) const {
+  const int64_t rows = filters / kTile, columns = channels / kTile, groupSize = taps * filters * block;
+  parallelFor(scopeThreads(), rows * columns, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t filter = at / columns * kTile, channel = at % columns * kTile;
+      float *group = adjoint + channel / block * groupSize + filter * block + channel % block;
+      for (int64_t t = 0; t < taps; ++t)
+        for (int64_t c = 0; c < kTile; c += kQuad)
+          for (int64_t f = 0; f < kTile; f += kQuad) {
+            Quad q[kQuad];
+            for (int64_t i = 0; i < kQuad; ++i) q[i] = load(tiles + ((at * taps + t) * kTile + c + i) * kTile + f);
+            transpose(q);
+            float *to = group + ((taps - 1 - t) * filters + f) * block + c;
+            for (int64_t i = 0; i < kQuad; ++i) store(to + i * block, q[i]);
+          }
+    }
+  });
+  const int64_t filled = channels % block;
+  if (filled == 0) return;
+  float *last = adjoint + channels / block * groupSize;
+  for (int64_t row = 0; row < taps * filters; ++row)
+    std::fill(last + row * block + filled, last + (row + 1) * block, 0.0f);
 }
 
 }  // namespace gradc

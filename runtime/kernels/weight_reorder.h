@@ -21,6 +21,9 @@ class WeightReorder {
   /// Both divide the work among the threads of the scope. The arguments must not overlap.
   void toPlain(const float *tiles, float *plain) const;
   void toTiles(const float *plain, float *tiles) const;
+  /// The filters of the adjoint convolution (runtime/kernels/adjoint_convolution.h), in groups of `block` channels, which 16
+  /// divides: [channel / block][taps, from the last][filter][channel % block]. The last group is filled up with zeros.
+  void toAdjoint(const float *tiles, int64_t block, float *adjoint) const;
 
  private:
   static constexpr int64_t kTile = 16;
