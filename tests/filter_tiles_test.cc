@@ -174,6 +174,39 @@ TEST_F(FilterTiles, RUN_02_PixelProductsAgreeWithReference) {
     }
 }
 
+// Weight gradients from copies of the images: strided windows, and rows of pixels in few sets of the cache.
+TEST_F(FilterTiles, RUN_02_WeightGradientsOfCopiesAgreeWithReference) {
+  struct Case {
+    const char *window;
+    int64_t width;
+    uint32_t numCopies;  // images that the gradient converts
+  };
+  for (const Case &row : {Case{"kernel=(3,3), pad=(1,1), stride=(1,2), num_filter=256", 13, 2},
+                          Case{"kernel=(1,3), num_filter=512", 28, 2}, Case{"kernel=(1,3), num_filter=512", 24, 0},
+                          Case{"kernel=(1,1), stride=(2,2), num_filter=256", 13, 0}}) {
+    SCOPED_TRACE(row.window);
+    TestGraph g(
+        "data = var {__shape__=(0,16,0,0)}; a = Convolution(data, v) {kernel=(1,1), num_filter=512, no_bias=True};"
+        "y = Convolution(a, w, b) {" +
+        std::string(row.window) +
+        "}; r = relu(y);"
+        "z = Convolution(r, u) {kernel=(1,1), num_filter=16, no_bias=True}");
+    const Graph graph = gradientOf(g, Request::Write);
+    SessionOptions options = optionsFor(graph, {1, 16, 3, row.width});
+    Session fast = open(graph, options);
+    options.exec.backend = Backend::Reference;
+    Session reference = open(graph, options);
+    fast.setProfiling(true);
+    cantFail(fast.run(0));
+    cantFail(reference.run(0));
+    EXPECT_EQ(difference(cantFail(fast.outputs()), cantFail(reference.outputs()), 1e-5f), "");
+    const auto *gradient = llvm::find_if(
+        fast.timings(), [&](const Executor::Timing &timing) { return graph.name(timing.node) == "y_backward"; });
+    ASSERT_NE(gradient, fast.timings().end());
+    EXPECT_EQ(gradient->reorders.numImages, row.numCopies);
+  }
+}
+
 TEST_F(FilterTiles, RUN_02_EverythingTiedToAFilterLiesLikeIt) {
   TestGraph g(textOf(cases()[0]));
   const Graph graph = gradientOf(g, Request::Write);

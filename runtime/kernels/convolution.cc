@@ -14,6 +14,8 @@
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <numeric>
+
 using namespace llvm;
 using dnnl::memory;
 
@@ -284,12 +286,28 @@ ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout
   return {run, bytes, Reorders{toTiles ? 1u : 0u, 0, bytes}};
 }
 
+/// Whether the weight gradient of channels-last images is faster on copies in the format that oneDNN chooses: where windows are
+/// strided, or 16 channels of a row of pixels fall on so few sets of the first-level cache that they displace each other.
+bool prefersCopies(const ConvGeometry &g) {
+  constexpr int64_t kMostElements = int64_t{1} << 23;  // of both copies, which are scratch
+  constexpr int64_t kSets = 64, kWays = 12;
+  const int64_t in = g.in.channels, out = g.out.channels, stride = g.stride[1] * g.stride[2];
+  auto conflicts = [](int64_t width, int64_t channels) {
+    return width > kWays * kSets / std::gcd(kSets, channels / 16);
+  };
+  if (g.patch() == in || g.in.batch * (g.in.pixels() * in + g.out.pixels() * out) > kMostElements) return false;
+  const int64_t workPerCopied = g.patch() * out / (in * stride + out);
+  return stride > 1 ? workPerCopied >= 100
+                    : workPerCopied >= 200 && (conflicts(g.in.extent[2], in) || conflicts(g.out.extent[2], out));
+}
+
 /// Inputs dy (0) and x (1), outputs as above.
 void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                    uint8_t weight, bool hasBias) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
-  const ConvolutionDescs d = describe(*site.kind, operands);
+  ConvolutionDescs d = describe(*site.kind, operands);
   if (isPixelProduct(g, d)) return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
+  if (d.isLast && prefersCopies(g)) d.anyX = anyDesc(dimsOf(d.x)), d.anyY = anyDesc(dimsOf(d.y));
   std::vector<uint8_t> slots = {0, 1, static_cast<uint8_t>(kOut + weight)};
   if (hasBias) slots.push_back(kOut + weight + 1);
   kernel.add(weightStep(d, hasBias), std::move(slots));
