@@ -174,7 +174,8 @@ TEST_F(FilterTiles, RUN_02_PixelProductsAgreeWithReference) {
     }
 }
 
-// Weight gradients from copies of the images: strided windows, and rows of pixels in few sets of the cache.
+// Weight gradients from copies of the images: strided windows, and rows of pixels in few sets of the cache. Others read
+// channels-last images as they are, those of depthwise convolutions too.
 TEST_F(FilterTiles, RUN_02_WeightGradientsOfCopiesAgreeWithReference) {
   struct Case {
     const char *window;
@@ -183,7 +184,8 @@ TEST_F(FilterTiles, RUN_02_WeightGradientsOfCopiesAgreeWithReference) {
   };
   for (const Case &row : {Case{"kernel=(3,3), pad=(1,1), stride=(1,2), num_filter=256", 13, 2},
                           Case{"kernel=(1,3), num_filter=512", 28, 2}, Case{"kernel=(1,3), num_filter=512", 24, 0},
-                          Case{"kernel=(1,1), stride=(2,2), num_filter=256", 13, 0}}) {
+                          Case{"kernel=(1,1), stride=(2,2), num_filter=256", 13, 0},
+                          Case{"kernel=(3,3), num_filter=512, num_group=512", 9, 0}}) {
     SCOPED_TRACE(row.window);
     TestGraph g(
         "data = var {__shape__=(0,16,0,0)}; a = Convolution(data, v) {kernel=(1,1), num_filter=512, no_bias=True};"

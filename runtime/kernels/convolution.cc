@@ -33,9 +33,10 @@ struct ConvolutionDescs {
 
 /// Whether channels on both sides fill whole vectors: only then is oneDNN fast on channels-last images. Otherwise it has no
 /// code for them, and both sides are converted to the format it chooses.
-bool hasWholeVectors(const ConvGeometry &g) {
-  return g.groups == 1 && g.in.channels % 16 == 0 && g.out.channels % 16 == 0;
-}
+bool hasWholeVectors(const ConvGeometry &g) { return g.in.channels % 16 == 0 && g.out.channels % 16 == 0; }
+
+/// One filter of one channel for each channel: as fast on channels-last images as in any format.
+bool isDepthwise(const ConvGeometry &g) { return g.groups == g.in.channels && g.groups == g.out.channels; }
 
 /// The forward primitive reads tiles up to this number of output pixels in a batch. oneDNN prefers another layout, which is
 /// no faster up to about here; with more pixels the conversion is small beside the work, and oneDNN's choice can be better.
@@ -74,7 +75,8 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   d.y = denseDesc(y, yLayout);
   d.w = g.channelsLast ? channelsLastFilters(w) : denseDesc(withoutOneGroup(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
-  d.isLast = hasWholeVectors(g) && (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
+  d.isLast = hasWholeVectors(g) && (g.groups == 1 || isDepthwise(g)) &&
+             (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
   d.anyX = insideDesc(x, d.isLast);
   d.anyY = insideDesc(y, d.isLast);
   d.anyW = anyDesc(withoutOneGroup(w));
@@ -262,8 +264,8 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
 /// there are enough pixels for the product dyᵀ·x to be faster than oneDNN's weight gradient.
 bool isPixelProduct(const ConvGeometry &g, const ConvolutionDescs &d) {
   constexpr int64_t kPixels = 256;
-  const bool isPointwise =
-      g.patch() == g.in.channels && g.stride[1] == 1 && g.stride[2] == 1 && g.pad[1] == 0 && g.pad[2] == 0;
+  const bool isPointwise = g.groups == 1 && g.patch() == g.in.channels && g.stride[1] == 1 && g.stride[2] == 1 &&
+                           g.pad[1] == 0 && g.pad[2] == 0;
   return isPointwise && d.isLast && d.x == d.anyX && d.y == d.anyY && g.out.batch * g.out.pixels() >= kPixels;
 }
 
@@ -295,7 +297,8 @@ bool prefersCopies(const ConvGeometry &g) {
   auto conflicts = [](int64_t width, int64_t channels) {
     return width > kWays * kSets / std::gcd(kSets, channels / 16);
   };
-  if (g.patch() == in || g.in.batch * (g.in.pixels() * in + g.out.pixels() * out) > kMostElements) return false;
+  if (g.groups != 1 || g.patch() == in || g.in.batch * (g.in.pixels() * in + g.out.pixels() * out) > kMostElements)
+    return false;
   const int64_t workPerCopied = g.patch() * out / (in * stride + out);
   return stride > 1 ? workPerCopied >= 100
                     : workPerCopied >= 200 && (conflicts(g.in.extent[2], in) || conflicts(g.out.extent[2], out));
@@ -317,7 +320,7 @@ void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const Conv
 /// where it also produces weight gradients in tiles.
 bool suitsTiles(const KernelSite &site, Dims x, Dims y) {
   const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
-  if (g.channelsLast || !canHandle(site, x, y) || !hasWholeVectors(g)) return false;
+  if (g.channelsLast || !canHandle(site, x, y) || !hasWholeVectors(g) || g.groups != 1) return false;
   constexpr Layout kLast = Layout::ChannelsLast;
   return forwardOfTiles(describe(*site.kind, {x, y, kLast, kLast, Layout::FilterTiles}), false).has_value();
 }

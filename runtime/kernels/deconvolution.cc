@@ -3,9 +3,12 @@
 // of gathered matrices. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm_convolution.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 using dnnl::memory;
@@ -34,16 +37,24 @@ int64_t padBehind(const ConvGeometry &g, size_t i) {
   return full - g.in.extent[i] - g.pad[i];
 }
 
-Descs describe(const ConvGeometry &g) {
+/// Of the images of a map, x or dx and y or dy.
+struct ImageLayouts {
+  Layout x, y;
+};
+
+Descs describe(const ConvGeometry &g, ImageLayouts layouts) {
   Descs d;
   const int64_t x[] = {g.out.batch, g.out.channels, g.out.extent[1], g.out.extent[2]};
   const int64_t y[] = {g.in.batch, g.in.channels, g.in.extent[1], g.in.extent[2]};
-  d.x = denseDesc(x, Layout::Plain);
-  d.y = denseDesc(y, Layout::Plain);
+  d.x = denseDesc(x, layouts.x);
+  d.y = denseDesc(y, layouts.y);
   d.w = weightDesc(g);
   d.b = denseDesc(g.in.channels, Layout::Plain);
-  d.anyX = anyDesc(x);
-  d.anyY = anyDesc(y);
+  // As for convolutions, oneDNN is fast on channels-last images whose channels fill whole vectors.
+  const bool isLast = g.groups == 1 && g.in.channels % 16 == 0 && g.out.channels % 16 == 0 &&
+                      (layouts.x == Layout::ChannelsLast || layouts.y == Layout::ChannelsLast);
+  d.anyX = isLast ? denseDesc(x, Layout::ChannelsLast) : anyDesc(x);
+  d.anyY = isLast ? denseDesc(y, Layout::ChannelsLast) : anyDesc(y);
   const memory::dims weights = dimsOf(d.w);
   d.anyW = anyDesc(Dims(weights.data(), weights.size()));
   d.stride = {g.stride[1], g.stride[2]};
@@ -137,13 +148,20 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
       if (weight.isReady()) weight.run({dy, x, out(at.dw)}, scratch);
       else maps.weightGrad(x, dy, out(at.dw), scratch);
     }
-    if (at.db != Ports::kNone) sumPerChannel<T>(g.in, dy, out(at.db));
+    if (at.db == Ports::kNone) return;
+    if (call.in[static_cast<size_t>(at.dy)].layout == Layout::ChannelsLast)
+      sumColumns(dy, g.in.batch * g.in.pixels(), g.in.channels, out(at.db));
+    else sumPerChannel<T>(g.in, dy, out(at.db));
+  }
+
+  /// Whether steps compute all maps; products of gathered matrices need row-major images.
+  bool isComplete() const {
+    return (at.y == Ports::kNone || forward.isReady()) && (at.dx == Ports::kNone || data.isReady()) &&
+           (at.dw == Ports::kNone || weight.isReady());
   }
 
   size_t workspaceBytes() const override {
-    const bool isComplete = (at.y == Ports::kNone || forward.isReady()) && (at.dx == Ports::kNone || data.isReady()) &&
-                            (at.dw == Ports::kNone || weight.isReady());
-    size_t most = isComplete ? 0 : maps.bytes();
+    size_t most = isComplete() ? 0 : maps.bytes();
     for (const DnnlStep *step : {&forward, &data, &weight}) most = std::max(most, step->isReady() ? step->bytes() : 0);
     return most;
   }
@@ -163,13 +181,19 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
 
   void addSteps(const KernelSite &site) {
     if (!hasTwoSpatialAxes(g) || !hasModestWindows(g)) return;
-    auto tryStep = [&](int8_t port, DnnlStep &step, function_ref<DnnlStep(const Descs &)> make) {
-      if (port == Ports::kNone) return;
-      if (!guarded(site, [&] { step = make(describe(g)); })) step = DnnlStep();
+    auto in = [&](int8_t port) {
+      return port == Ports::kNone ? Layout::Plain : site.in[static_cast<size_t>(port)].layout;
     };
-    tryStep(at.y, forward, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
-    tryStep(at.dx, data, dataStep);
-    tryStep(at.dw, weight, weightStep);
+    auto out = [&](int8_t port) {
+      return port == Ports::kNone ? Layout::Plain : site.out[static_cast<size_t>(port)].layout;
+    };
+    auto tryStep = [&](int8_t port, DnnlStep &step, ImageLayouts layouts, function_ref<DnnlStep(const Descs &)> make) {
+      if (port == Ports::kNone) return;
+      if (!guarded(site, [&] { step = make(describe(g, layouts)); })) step = DnnlStep();
+    };
+    tryStep(at.y, forward, {in(at.x), out(at.y)}, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
+    tryStep(at.dx, data, {out(at.dx), in(at.dy)}, dataStep);
+    tryStep(at.dw, weight, {in(at.x), in(at.dy)}, weightStep);
   }
 
   void toOutput(T *x, T *w, T *b, T *y, T *scratch) {
@@ -207,11 +231,15 @@ ChannelsLastOperands channelsLastOperands(const ConvGeometry &g, const Ports &at
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const ConvGeometry &g, const Ports &at) {
   std::unique_ptr<PreparedKernel> kernel;
   const ConvGeometry first = g.channelsLast ? withChannelsFirst(g) : g;
-  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
+  auto isOther = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
+  const bool isMoved = any_of(site.in, isOther) || any_of(site.out, isOther);
+  if (!isFloatingKernelType(site.in[0].dtype) || (g.channelsLast && isMoved)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     if (!GemmConvolution<T>(first).isPossible()) return;
-    kernel = std::make_unique<DeconvolutionKernel<T>>(site, first, at);
+    auto made = std::make_unique<DeconvolutionKernel<T>>(site, first, at);
+    if (isMoved && !made->isComplete()) return;
+    kernel = std::move(made);
     if (g.channelsLast)
       kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(first, at), site.threads);
   });

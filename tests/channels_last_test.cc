@@ -1,0 +1,71 @@
+// Layers between others that want channels-last images: values and gradients against the reference kernels, and how many
+// entries are channels-last.
+#include "tests/support/derivative.h"
+#include "tests/support/fast_runs.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+/// A layer from `a`, 32 channels-last images, to `y`.
+struct Layer {
+  const char *what, *text;
+  bool hasBias;
+  /// The layer's input and output, what the relu beside each of them reads or writes, and their gradients: 8 entries.
+  uint32_t numChannelsLast;
+};
+
+const Layer kLayers[] = {
+    {"depthwise", "Convolution(a, w, b) {kernel=(3,3), pad=(1,1), num_filter=32, num_group=32}", true, 8},
+    {"depthwise, strided and dilated",
+     "Convolution(a, w) {kernel=(3,2), stride=(2,1), dilate=(1,2), pad=(2,1), num_filter=32, num_group=32, no_bias=True}",
+     false, 8},
+    {"depthwise of one pixel", "Convolution(a, w, b) {kernel=(1,1), num_filter=32, num_group=32}", true, 8},
+    // As many taps as channels: the size of a depthwise filter alone does not make it a product of pixels.
+    {"depthwise of 32 taps", "Convolution(a, w, b) {kernel=(4,8), pad=(0,0), num_filter=32, num_group=32}", true, 8},
+    {"two filters a channel", "Convolution(a, w) {kernel=(3,3), num_filter=64, num_group=32, no_bias=True}", false, 8},
+    {"two groups", "Convolution(a, w, b) {kernel=(3,3), num_filter=48, num_group=2}", true, 8},
+    {"deconvolution", "Deconvolution(a, w, b) {kernel=(2,2), stride=(2,2), num_filter=16, no_bias=False}", true, 8},
+    {"padded deconvolution",
+     "Deconvolution(a, w, b) {kernel=(4,3), stride=(2,1), pad=(1,1), adj=(1,0), num_filter=48, no_bias=False}", true,
+     8},
+    {"deconvolution in groups", "Deconvolution(a, w) {kernel=(3,3), num_filter=32, num_group=2, no_bias=True}", false,
+     8},
+    {"deconvolution to few channels",
+     "Deconvolution(a, w, b) {kernel=(3,3), stride=(2,2), num_filter=3, no_bias=False}", true, 4},
+};
+
+TEST(ChannelsLast, RUN_02_LayersAgreeWithReference) {
+  for (const Layer &layer : kLayers)
+    for (unsigned threads : {1u, 3u}) {
+      SCOPED_TRACE(layer.what);
+      TestContext context;
+      const Graph graph = cantFail(parseGraph(
+          context, "c1 = Convolution(data, v1) {kernel=(1,1), num_filter=32, no_bias=True}; a = relu(c1); y = " +
+                       std::string(layer.text) +
+                       "; r = relu(y); c2 = Convolution(r, v2) {kernel=(1,1), num_filter=16, no_bias=True}; heads c2"));
+      std::vector<std::string> variables = {"data", "v1", "w", "v2"};
+      if (layer.hasBias) variables.push_back("b");
+      Bindings bindings = drawBindings(graph, {{"data", DimsBuffer{2, 4, 16, 17}}});
+      const NaiveRun forward = cantFail(NaiveRun::run(graph, bindings, NaiveOptions()));
+      Array head = forward.heads()[0];
+      for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
+      bindings["p1_0"] = head;
+      const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+      FastOptions options;
+      options.run.floatAs = DType::Float32;
+      options.threads = threads;
+      const FastResult found = runFast(gradient, bindings, options);
+      EXPECT_EQ(found.surprises, "");
+      EXPECT_EQ(found.numChannelsLast, layer.numChannelsLast);
+      const NaiveRun expected = cantFail(NaiveRun::run(gradient, bindings, options.run));
+      EXPECT_EQ(difference(found.heads, expected, gradient, fastTolerance(DType::Float32)), "");
+    }
+}
+
+}  // namespace
+}  // namespace gradc
