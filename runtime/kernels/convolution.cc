@@ -6,6 +6,7 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/adjoint_convolution.h"
 #include "runtime/kernels/column_sums.h"
+#include "runtime/kernels/convolution_choices.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
@@ -13,8 +14,6 @@
 
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ADT/STLExtras.h"
-
-#include <numeric>
 
 using namespace llvm;
 using dnnl::memory;
@@ -30,17 +29,6 @@ struct ConvolutionDescs {
   bool readsTiles;                // forward
   memory::dims stride, dilate, pad;
 };
-
-/// Whether channels on both sides fill whole vectors: only then is oneDNN fast on channels-last images. Otherwise it has no
-/// code for them, and both sides are converted to the format it chooses.
-bool hasWholeVectors(const ConvGeometry &g) { return g.in.channels % 16 == 0 && g.out.channels % 16 == 0; }
-
-/// One filter of one channel for each channel: as fast on channels-last images as in any format.
-bool isDepthwise(const ConvGeometry &g) { return g.groups == g.in.channels && g.groups == g.out.channels; }
-
-/// The forward primitive reads tiles up to this number of output pixels in a batch. oneDNN prefers another layout, which is
-/// no faster up to about here; with more pixels the conversion is small beside the work, and oneDNN's choice can be better.
-constexpr int64_t kTiledPixels = 1024;
 
 /// oneDNN has no code for channels-last on only one side.
 memory::desc insideDesc(Dims shape, bool isLast) {
@@ -75,13 +63,11 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   d.y = denseDesc(y, yLayout);
   d.w = g.channelsLast ? channelsLastFilters(w) : denseDesc(withoutOneGroup(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
-  d.isLast = hasWholeVectors(g) && (g.groups == 1 || isDepthwise(g)) &&
-             (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
+  d.isLast = suitsChannelsLast(g) && (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
   d.anyX = insideDesc(x, d.isLast);
   d.anyY = insideDesc(y, d.isLast);
   d.anyW = anyDesc(withoutOneGroup(w));
-  d.readsTiles =
-      operands.wLayout == Layout::FilterTiles && g.out.batch * g.out.extent[1] * g.out.extent[2] <= kTiledPixels;
+  d.readsTiles = d.isLast && prefersTiles(g, operands.wLayout == Layout::FilterTiles);
   d.stride = {g.stride[1], g.stride[2]};
   d.dilate = {g.dilate[1] - 1, g.dilate[2] - 1};
   d.pad = {g.pad[1], g.pad[2]};
@@ -122,10 +108,12 @@ template <class Desc> bool isGenerated(const Desc &desc) {
   return name.starts_with("jit") || name.starts_with("brg");
 }
 
-/// Empty if no generated code reads the weights in their present format.
+/// Empty if no generated code reads weights in tiles.
 std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d, bool hasBias) {
+  const memory::dims shape = dimsOf(d.w);
   std::optional<Forward::primitive_desc> desc;
-  if (!guarded([&] { desc = forwardDesc(d, hasBias, d.w); }) || !isGenerated(*desc)) return std::nullopt;
+  if (!guarded([&] { desc = forwardDesc(d, hasBias, denseDesc(shape, Layout::FilterTiles)); }) || !isGenerated(*desc))
+    return std::nullopt;
   return desc;
 }
 
@@ -220,9 +208,6 @@ class ConvolutionKernel : public PreparedKernel {
   std::vector<Part> parts;
 };
 
-/// oneDNN pads the channels of its result to whole vectors: with one or three channels, most of the work is padding.
-bool hasFewChannels(const ConvGeometry &g) { return g.groups == 1 && g.in.channels <= 4; }
-
 constexpr uint8_t kOut = ConvolutionKernel::kOutput;
 
 /// The data gradient by products of gathered matrices, from inputs dy (0) and w (`weight`) to output 0.
@@ -234,10 +219,8 @@ ConvolutionKernel::Part dataProducts(const GemmConvolution<float> &products, Lay
   return {run, products.bytes()};
 }
 
-/// The same by the adjoint convolution. No part unless both images are computed with the channels last and each pixel of dy
-/// has a window of its own.
-std::optional<ConvolutionKernel::Part> adjointPart(const ConvGeometry &g, const ConvolutionDescs &d, uint8_t weight) {
-  if (!d.isLast || g.stride[1] != 1 || g.stride[2] != 1) return std::nullopt;
+/// The same by the adjoint convolution.
+std::optional<ConvolutionKernel::Part> adjointPart(const ConvolutionDescs &d, uint8_t weight) {
   auto adjoint = AdjointConvolution::create({d.x, d.anyX, d.w, d.y, d.anyY, d.dilate, d.pad});
   if (!adjoint) return std::nullopt;
   const size_t bytes = adjoint->bytes();
@@ -255,18 +238,9 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
   if (hasFewChannels(g) && !g.channelsLast && operands.xLayout == Layout::Plain && products.isPossible())
     return kernel.add(dataProducts(products, operands.yLayout, weight));
   const ConvolutionDescs d = describe(*site.kind, operands);
-  if (std::optional<ConvolutionKernel::Part> adjoint = adjointPart(g, d, weight))
-    return kernel.add(std::move(*adjoint));
+  if (d.isLast && prefersAdjoint(g))
+    if (std::optional<ConvolutionKernel::Part> adjoint = adjointPart(d, weight)) return kernel.add(std::move(*adjoint));
   kernel.add(dataStep(d), {0, weight, kOut});
-}
-
-/// Whether the filters multiply single pixels of channels-last images, which are then matrices of (pixels, channels), and
-/// there are enough pixels for the product dyᵀ·x to be faster than oneDNN's weight gradient.
-bool isPixelProduct(const ConvGeometry &g, const ConvolutionDescs &d) {
-  constexpr int64_t kPixels = 256;
-  const bool isPointwise = g.groups == 1 && g.patch() == g.in.channels && g.stride[1] == 1 && g.stride[2] == 1 &&
-                           g.pad[1] == 0 && g.pad[2] == 0;
-  return isPointwise && d.isLast && d.x == d.anyX && d.y == d.anyY && g.out.batch * g.out.pixels() >= kPixels;
 }
 
 /// The weight gradient as a product; inputs dy (0) and x (1), outputs `weight` and, with a bias, the one behind.
@@ -288,28 +262,13 @@ ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout
   return {run, bytes, Reorders{toTiles ? 1u : 0u, 0, bytes}};
 }
 
-/// Whether the weight gradient of channels-last images is faster on copies in the format that oneDNN chooses: where windows are
-/// strided, or 16 channels of a row of pixels fall on so few sets of the first-level cache that they displace each other.
-bool prefersCopies(const ConvGeometry &g) {
-  constexpr int64_t kMostElements = int64_t{1} << 23;  // of both copies, which are scratch
-  constexpr int64_t kSets = 64, kWays = 12;
-  const int64_t in = g.in.channels, out = g.out.channels, stride = g.stride[1] * g.stride[2];
-  auto conflicts = [](int64_t width, int64_t channels) {
-    return width > kWays * kSets / std::gcd(kSets, channels / 16);
-  };
-  if (g.groups != 1 || g.patch() == in || g.in.batch * (g.in.pixels() * in + g.out.pixels() * out) > kMostElements)
-    return false;
-  const int64_t workPerCopied = g.patch() * out / (in * stride + out);
-  return stride > 1 ? workPerCopied >= 100
-                    : workPerCopied >= 200 && (conflicts(g.in.extent[2], in) || conflicts(g.out.extent[2], out));
-}
-
 /// Inputs dy (0) and x (1), outputs as above.
 void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                    uint8_t weight, bool hasBias) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
   ConvolutionDescs d = describe(*site.kind, operands);
-  if (isPixelProduct(g, d)) return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
+  if (d.isLast && d.x == d.anyX && d.y == d.anyY && prefersProduct(g))
+    return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
   if (d.isLast && prefersCopies(g)) d.anyX = anyDesc(dimsOf(d.x)), d.anyY = anyDesc(dimsOf(d.y));
   std::vector<uint8_t> slots = {0, 1, static_cast<uint8_t>(kOut + weight)};
   if (hasBias) slots.push_back(kOut + weight + 1);
@@ -320,7 +279,7 @@ void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const Conv
 /// where it also produces weight gradients in tiles.
 bool suitsTiles(const KernelSite &site, Dims x, Dims y) {
   const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
-  if (g.channelsLast || !canHandle(site, x, y) || !hasWholeVectors(g) || g.groups != 1) return false;
+  if (g.channelsLast || !canHandle(site, x, y) || !suitsChannelsLast(g) || g.groups != 1) return false;
   constexpr Layout kLast = Layout::ChannelsLast;
   return forwardOfTiles(describe(*site.kind, {x, y, kLast, kLast, Layout::FilterTiles}), false).has_value();
 }

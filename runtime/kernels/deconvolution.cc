@@ -4,6 +4,7 @@
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/column_sums.h"
+#include "runtime/kernels/convolution_choices.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm_convolution.h"
@@ -50,9 +51,7 @@ Descs describe(const ConvGeometry &g, ImageLayouts layouts) {
   d.y = denseDesc(y, layouts.y);
   d.w = weightDesc(g);
   d.b = denseDesc(g.in.channels, Layout::Plain);
-  // As for convolutions, oneDNN is fast on channels-last images whose channels fill whole vectors.
-  const bool isLast = g.groups == 1 && g.in.channels % 16 == 0 && g.out.channels % 16 == 0 &&
-                      (layouts.x == Layout::ChannelsLast || layouts.y == Layout::ChannelsLast);
+  const bool isLast = suitsChannelsLast(g) && (layouts.x == Layout::ChannelsLast || layouts.y == Layout::ChannelsLast);
   d.anyX = isLast ? denseDesc(x, Layout::ChannelsLast) : anyDesc(x);
   d.anyY = isLast ? denseDesc(y, Layout::ChannelsLast) : anyDesc(y);
   const memory::dims weights = dimsOf(d.w);
