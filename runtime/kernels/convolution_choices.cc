@@ -54,7 +54,7 @@ bool prefersCopies(const ConvGeometry &g) {
   if (g.groups != 1 || isOnePixel(g) || g.in.batch * (g.in.pixels() * in + g.out.pixels() * out) > kMostElements)
     return false;
   const int64_t workPerCopied = g.patch() * out / (in * stride + out);
-  if (stride > 1) return workPerCopied >= 100;
+  if (stride > 1) return workPerCopied >= 100 && !hasShortRows(g, g.out.extent[2]);
   return workPerCopied >= 200 && (conflictsInCache(g.in.extent[2], in) || conflictsInCache(g.out.extent[2], out));
 }
 
