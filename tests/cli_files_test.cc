@@ -36,6 +36,52 @@ TEST_F(Cli, StandardInputAndOutput) {
   EXPECT_EQ(folder.run("convert m.json -o /dev/stdout").out, direct);
 }
 
+TEST_F(Cli, StandardInputIsReadOnce) {
+  for (StringRef arguments : {"run --input x=-", "run m.json --input x=- --inputs -", "diff - -"}) {
+    const ToolResult result = runShell(folder.path(), ("\"$GRADC\" " + arguments + " < m.json").str());
+    EXPECT_EQ(result.code, arguments.contains("m.json") ? 1 : 2) << arguments.str() << ": " << result.err;
+    if (result.code == 1) continue;  // the first is not an array
+    EXPECT_TRUE(contains(result.err, "standard input is requested for two files")) << result.err;
+  }
+}
+
+TEST_F(Cli, AFlagGivesANameOneValue) {
+  const std::pair<StringRef, StringRef> runs[] = {
+      {"infer m.json --shape x=2 --shape w=2 --shape x=3", "'--shape' is given twice for 'x'"},
+      {"infer m.json --dtype x=float16 --dtype x=float16", "'--dtype' is given twice for 'x'"},
+      {"grad m.json --req x=add --req x=null", "'--req' is given twice for 'x'"},
+      {"run m.json --input w=a.npy --input w=b.npy", "'--input' is given twice for 'w'"},
+      {"train m.json --feed x=a --feed x=b", "'--feed' is given twice for 'x'"},
+      {"train m.json --eval-feed x=a --eval-feed x=b", "'--eval-feed' is given twice for 'x'"},
+      {"train m.json --optimizer-attr gamma1=1 --optimizer-attr gamma1=2",
+       "'--optimizer-attr' is given twice for 'gamma1'"},
+  };
+  for (const auto &[arguments, message] : runs) {
+    const ToolResult result = folder.run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments.str();
+    EXPECT_TRUE(contains(result.err, message)) << result.err;
+  }
+  // A y that is listed twice has two head gradients.
+  EXPECT_EQ(folder.run("grad m.json --of s,s --seed s=a --seed s=b -o two.json").code, 0);
+  const ToolResult passed = folder.run("gradcheck two.json --of s,s --shape x=2 --init 1");
+  EXPECT_EQ(passed.code, 0) << passed.out << passed.err;
+}
+
+TEST_F(Cli, GradcheckNamesWhatAnEmittedGraphDoesNotRecord) {
+  const std::string values = " --shape x=2 --init 1";
+  ASSERT_EQ(folder.run("grad m.json --loss-scale 8 -o scaled.json").code, 0);
+  ToolResult result = folder.run("gradcheck scaled.json" + values);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "every gradient is 8 times its difference")) << result.err;
+  ASSERT_EQ(folder.run("grad m.json --of z -o one.json").code, 0);
+  result = folder.run("gradcheck one.json" + values);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "does not record which outputs were differentiated")) << result.err;
+  result = folder.run("gradcheck one.json --of z" + values);
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(Cli, UnwritableOutputIsIo) {
   ToolResult result = folder.run("convert m.json -o no/such/folder/out.json");
   EXPECT_EQ(result.code, 2);

@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -246,6 +247,30 @@ Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowe
   return Failure(ErrorKind::Usage, "flag '--" + name + "' takes " + flag->value + ", got '" + value + "'");
 }
 
+/// What a flag says of one name; of two answers, one would be ignored.
+Error checkNames(StringRef flag, const auto &rows, auto name) {
+  StringSet<> seen;
+  for (const auto &row : rows)
+    if (!seen.insert(row.*name).second)
+      return Failure(ErrorKind::Usage, "flag '--" + flag + "' is given twice for '" + row.*name + "'");
+  return Error::success();
+}
+
+Error checkRepeated(const Options &options) {
+  if (Error error = checkNames("shape", options.shapes, &ShapeFlag::name)) return error;
+  if (Error error = checkNames("dtype", options.dtypes, &DTypeFlag::name)) return error;
+  const std::pair<StringRef, const std::vector<KeyValue> *> pairs[] = {
+      {"req", &options.requests},
+      {"input", &options.inputFiles},
+      {"feed", &options.train.feeds},
+      {"eval-feed", &options.train.evalFeeds},
+      {"optimizer-attr", &options.train.optimizerAttrs},
+  };
+  for (const auto &[flag, rows] : pairs)
+    if (Error error = checkNames(flag, *rows, &KeyValue::key)) return error;
+  return Error::success();
+}
+
 }  // namespace
 
 const Target *targetOf(Dialect dialect) {
@@ -276,7 +301,7 @@ Error parseFlags(ArrayRef<StringRef> args, ArrayRef<StringRef> allowed, Options 
       return error;
     }
   }
-  return Error::success();
+  return checkRepeated(options);
 }
 
 }  // namespace gradc

@@ -12,8 +12,6 @@ namespace {
 
 Expected<int> runDiff(Tool &tool) {
   const std::vector<std::string> &files = tool.options.files;
-  if (files[0] == "-" && files[1] == "-")
-    return Failure(ErrorKind::Usage, "standard input can be only one of the two graphs");
   Expected<Graph> left = load(tool, files[0]);
   if (!left) return left.takeError();
   Expected<Graph> right = load(tool, files[1]);
