@@ -89,6 +89,11 @@ TEST(GradientErrors, E_07_E_08_NothingAskedFor) {
   request.wrt[0].request = Request::Null;
   EXPECT_EQ(errorOf(g, request, GradientOptions()),
             "[no_inputs] every variable has the request 'null': nothing to differentiate with respect to");
+  std::swap(request.wrt, request.retained);
+  EXPECT_EQ(errorOf(g, request, GradientOptions()),
+            "[no_inputs] every variable has the request 'null': nothing to differentiate with respect to");
+  request.wrt = wrt(g, {"x"}).wrt;
+  EXPECT_EQ(errorOf(g, request, GradientOptions()), "success");
 }
 
 TEST(GradientErrors, E_10_E_11_DuplicatesUnderStrict) {

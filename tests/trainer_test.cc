@@ -431,6 +431,22 @@ TEST(Trainer, E_71_CheckpointsOfAnotherRunAreRefusedByName) {
   }
 }
 
+TEST(Trainer, E_34_AParameterWithTheNameOfANumberOfTheRun) {
+  auto open = [&](StringRef name) -> Error {
+    TestGraph g(
+        ("p = FullyConnected(data, " + name + ") {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)")
+            .str());
+    Dataset data = cantFail(Dataset::create({{"data", floats({1, 1}, {1})}, {"label", floats({1, 1}, {0})}}));
+    TrainerOptions options;
+    options.batch = 1;
+    return Trainer::create(g.context, g, std::move(data), std::move(options)).takeError();
+  };
+  EXPECT_FALSE(errorToBool(open("gradc.steps")));
+  const GradcError error = errorOf(open("gradc.step"));
+  EXPECT_EQ(error.kind, ErrorKind::AmbiguousName);
+  EXPECT_EQ(error.message, "variable 'gradc.step' has the name under which a checkpoint keeps a number of the run");
+}
+
 TEST(Trainer, E_71_ParametersAloneAreNoCheckpoint) {
   TestGraph g(kNet);
   Trainer trainer = openTrainer(g, triangle(16), plainOptions());

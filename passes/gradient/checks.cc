@@ -156,10 +156,9 @@ class RequestChecker {
   // REQ-02: a target with a null request is not requested.
   Error dropNullRequests() {
     auto isNull = [](const GradientTarget &target) { return target.request == Request::Null; };
-    const bool asked = !checked.wrt.empty();
     llvm::erase_if(checked.wrt, isNull);
     llvm::erase_if(checked.retained, isNull);
-    if (!asked || !checked.wrt.empty() || !checked.retained.empty()) return Error::success();
+    if (!checked.wrt.empty() || !checked.retained.empty()) return Error::success();
     return Failure(ErrorKind::NoInputs,
                    "every variable has the request 'null': nothing to differentiate with respect to");
   }

@@ -194,6 +194,7 @@ class Checker {
     // The step of a single coordinate grows with |x|; dividing by it gives the derivative.
     if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0];
     add(report.rows[row], claimed / length, measured / length);
+    noteFactor(claimed / length, measured / length);
     return Error::success();
   }
 
@@ -253,6 +254,16 @@ class Checker {
     row.largestGradient = std::max(row.largestGradient, std::fabs(claimed));
   }
 
+  /// The ratio of all samples, as far as they have the same one. Small differences are left out, because noise decides theirs.
+  void noteFactor(double claimed, double measured) {
+    constexpr double kSmallest = 1e-4, kTolerance = 1e-3;
+    if (std::fabs(measured) < kSmallest) return;
+    const double ratio = claimed / measured;
+    if (!report.factor) report.factor = ratio;
+    const double distance = std::fabs(ratio - *report.factor);
+    hasFactor &= distance <= kTolerance * std::fabs(ratio) && std::fabs(ratio - 1) > kTolerance;
+  }
+
   void judge() {
     bool areAllZero = true;
     for (size_t i = 0; i < problem.targets.size(); ++i) {
@@ -260,6 +271,8 @@ class Checker {
       areAllZero &= problem.targets[i].isStructuralZero;
     }
     report.rows[0].isStructuralZero = areAllZero;
+    const bool hasFailed = llvm::any_of(report.rows, [](const GradcheckRow &row) { return row.failures > 0; });
+    if (!hasFailed || !hasFactor) report.factor.reset();
     for (GradcheckRow &row : report.rows)
       row.isVacuous = row.checks > 0 && !row.isStructuralZero && row.largestGradient < kVacuous;
   }
@@ -271,6 +284,7 @@ class Checker {
   std::vector<Array> claimed;  // by target: its gradient at the base point
   std::vector<std::vector<double>> projections;
   std::optional<ScalarFunction> scalar;
+  bool hasFactor = true;  // no two samples differ in their ratio
   GradcheckReport report;
 };
 

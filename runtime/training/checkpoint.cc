@@ -4,6 +4,7 @@
 #include "ir/error.h"
 #include "runtime/bindings.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cstring>
@@ -112,6 +113,10 @@ class Taking {
 };
 
 }  // namespace
+
+bool isRunNumber(StringRef name) {
+  return llvm::any_of(kNumbers, [&](const RunNumber &number) { return number.key == name; });
+}
 
 std::vector<NamedArray> runNumbers(const RunState &run) {
   std::vector<NamedArray> arrays;
