@@ -82,6 +82,36 @@ TEST_F(Cli, GradcheckNamesWhatAnEmittedGraphDoesNotRecord) {
   EXPECT_EQ(result.err, "");
 }
 
+// What a hostile file is called must not move the cursor, nor look like a line of the tool.
+TEST_F(Cli, ControlCharactersOfNamesAreEscaped) {
+  std::string text = kModel.str();
+  for (StringRef plain : {"\"y\"", "\"z\""}) text.replace(text.find(plain.str()), 3, R"("z\u001b[2J\nok\u007f")");
+  folder.write("bad.json", text);
+  folder.write("worse.json", std::string(text).replace(text.find("tanh"), 4, "dot_"));
+  const std::string name = R"(z\x1b[2J\nok\x7f)";
+  const std::string shape = " --shape x=2 ";
+  for (const std::string &arguments :
+       {"infer bad.json --report" + shape, "plan bad.json --report" + shape, "run bad.json --init 1" + shape,
+        "diff bad.json worse.json" + std::string(), "grad worse.json --wrt x" + shape}) {
+    const ToolResult result = folder.run(arguments);
+    const std::string all = result.out + result.err;
+    EXPECT_TRUE(contains(all, name)) << arguments << ": " << all;
+    EXPECT_EQ(all.find_first_of("\x1b\x7f"), std::string::npos) << arguments << ": " << all;
+  }
+  EXPECT_EQ(StringRef(folder.run("diff bad.json worse.json").out).count('\n'), 1u);
+}
+
+TEST_F(Cli, TablesCountCharactersAndNotBytes) {
+  std::string text = kModel.str();
+  text.replace(text.find("\"x\""), 3, "\"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\"");
+  folder.write("accents.json", text);
+  const std::string table = folder.run("infer accents.json --report --shape '#0=2'").out;
+  SmallVector<StringRef, 8> lines;
+  StringRef(table).split(lines, '\n');
+  // Six characters, which are twelve bytes.
+  EXPECT_EQ(lines[1].find("null"), lines[2].find("null") + 6) << table;
+}
+
 TEST_F(Cli, UnwritableOutputIsIo) {
   ToolResult result = folder.run("convert m.json -o no/such/folder/out.json");
   EXPECT_EQ(result.code, 2);

@@ -21,7 +21,7 @@ Expected<int> runDiff(Tool &tool) {
   DiffResult result = diffGraphs(*left, *right, options);
   std::string text;
   raw_string_ostream os(text);
-  for (const Difference &difference : result.differences) os << difference.text << '\n';
+  for (const Difference &difference : result.differences) os << printable(difference.text) << '\n';
   if (result.numDifferences > result.differences.size())
     os << "and " << countOf(result.numDifferences - result.differences.size(), "more difference") << '\n';
   if (Error error = writeText(tool, text)) return error;
