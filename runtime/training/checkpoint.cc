@@ -1,4 +1,4 @@
-// Checkpoints both ways. Tested by tests/trainer_test.cc
+// Checkpoints both ways. Tested by tests/checkpoint_test.cc
 #include "runtime/training/checkpoint.h"
 
 #include "ir/error.h"
