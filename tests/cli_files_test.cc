@@ -101,6 +101,17 @@ TEST_F(Cli, ControlCharactersOfNamesAreEscaped) {
   EXPECT_EQ(StringRef(folder.run("diff bad.json worse.json").out).count('\n'), 1u);
 }
 
+TEST_F(Cli, RunShowsWhatIsNotANumberAsSuch) {
+  folder.write("mean.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+{"op": "mean", "name": "y", "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]]})");
+  const std::string table = folder.run("run mean.json --shape x=0 --init 1").out;
+  StringRef row = StringRef(table).split('\n').second.split("float32").second;
+  for (StringRef cell : {"nan", "nan", "nan", "1"}) {
+    row = row.ltrim();
+    EXPECT_TRUE(row.consume_front(cell)) << table;
+  }
+}
+
 TEST_F(Cli, TablesCountCharactersAndNotBytes) {
   std::string text = kModel.str();
   text.replace(text.find("\"x\""), 3, "\"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\"");

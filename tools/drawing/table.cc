@@ -6,6 +6,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Unicode.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc {
@@ -69,6 +71,7 @@ void TextTable::print(raw_ostream &os) const {
 }
 
 std::string formatNumber(double value) {
+  if (std::isnan(value)) return "nan";  // its sign means nothing
   std::string text;
   raw_string_ostream(text) << format("%.6g", value);
   return text;
