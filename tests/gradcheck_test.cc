@@ -172,6 +172,23 @@ TEST_F(Gradcheck, RUN_03_LossOperatorsAreCheckedAgainstTheirImpliedLoss) {
   EXPECT_GT(row(report, "w").largestGradient, 1e-3);
 }
 
+// The product with a head gradient is the gradient of a loss only for ones; that of the next order reads any.
+TEST_F(Gradcheck, D_27_ALossThatReadsItsHeadGradient) {
+  const Graph loss = parse("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label) {out_grad=True}");
+  GradientRequest request;
+  request.wrt.push_back({Value{NodeId(0)}, Request::Write});
+  options.gradient.wrt = request.wrt;
+  for (uint32_t order : {1, 2, 3}) {
+    options.order = order;
+    expectPass(loss);
+  }
+  options.order = 1;
+  options.gradient.wrt.clear();
+  GradientOptions gradientOptions;
+  gradientOptions.headPolicy = HeadPolicy::Input;
+  expectPass(cantFail(buildGradientOfOrder(context, loss, request, gradientOptions, 2)).graph);
+}
+
 TEST_F(Gradcheck, RUN_03_LossesNoHeadGradientReachesDoNotCount) {
   expectPass(parse("x = var {__shape__=(8,4)}; s = SoftmaxOutput(x, label); b = BlockGrad(s); y = elemwise_mul(b, x)"));
 }

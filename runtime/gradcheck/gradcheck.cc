@@ -126,8 +126,11 @@ class Checker {
       if (output.seed.isValid()) {
         TensorRef seed = gradients.variable(output.seed);
         RandomKey key{options.seed, kProjectionStream, k};
+        // A loss that multiplies by its head gradient has the gradient of its implied loss for ones only.
+        const OpDef *op = problem.function.op(problem.function.heads()[output.head].node);
+        const bool isLoss = op && op->impliedLoss;
         for (int64_t i = 0, size = seed.size(); i < size; ++i) {
-          if (output.isOwnSeed) writeElement(seed, i, draw(key, static_cast<uint64_t>(i)));
+          if (output.isOwnSeed) writeElement(seed, i, isLoss ? 1 : draw(key, static_cast<uint64_t>(i)));
           projection.push_back(readElement(seed, i));
         }
       }
