@@ -285,7 +285,7 @@ class Preparation {
     const FlowPlan *flow = findFlowPlan(plan.flows, n);
     if (!flow)
       return Failure(ErrorKind::InferMissing,
-                     "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
+                     "shapes inside " + graph.describe(n) + " are not known, which running it requires")
           .at(n);
     BodySite inside{plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr, {}};
     extras.firstRunner = static_cast<uint32_t>(list.runners.size());

@@ -9,7 +9,7 @@ namespace gradc {
 Error unknownTensor(const Graph &graph, const Inference &inference, NodeId n, EntryId e) {
   return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " + toString(inference.shapeOf(e)) +
                                               " and dtype " + dtypeName(inference.dtype[e]) +
-                                              ", running needs both in full")
+                                              "; both have to be known to run it")
       .at(n);
 }
 
