@@ -88,6 +88,9 @@ class GraphDiff {
     }
     if (!options.ignoreNames && left.name(l) != right.name(r))
       report(l, r, where(l) + " on the left is called '" + right.name(r) + "' on the right");
+    // Those of a known operator follow from its attributes.
+    if (left.kind(l).op && left.kind(l).op->flags.isOpaque && left.numOutputs(l) != right.numOutputs(r))
+      report(l, r, where(l) + ": number of outputs: " + countText(left.numOutputs(l), right.numOutputs(r)));
     compareAttrs(l, r);
     compareBodies(l, r);
     compareInputs(l, r);

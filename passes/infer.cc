@@ -40,6 +40,7 @@ class Inferrer {
     propagation.keepFirst(firstNode);
     Error error = propagation.run();
     if (!error && !request.shapes.empty()) error = completeFromAnnotation(propagation);
+    if (!error && !request.dtypes.empty()) error = completeDTypes();
     if (!error) error = inferDTypes();
     if (Error headError = checkHeadPairs(graph, result)) return joinHeadError(std::move(headError), std::move(error));
     if (error) return error;
@@ -78,7 +79,7 @@ class Inferrer {
     auto isOpen = [&](NodeId variable) { return variable.value >= firstNode; };
     for (const ShapeHint &hint : request.shapes)
       if (isOpen(hint.variable))
-        if (Error error = seedShape(hint.variable, hint.dims)) return error;
+        if (Error error = seedHint(hint)) return error;
     for (const DTypeHint &hint : request.dtypes)
       if (isOpen(hint.variable)) result.dtype[graph.firstEntry(hint.variable)] = hint.dtype;
     if (request.shapes.empty())
@@ -112,6 +113,17 @@ class Inferrer {
     return hasChanged;
   }
 
+  // Several hints for one variable are all true.
+  Error seedHint(const ShapeHint &hint) {
+    const ShapeRef current = result.shapeOf(graph.firstEntry(hint.variable));
+    DimsBuffer dims(hint.dims.begin(), hint.dims.end());
+    if (current.hasRank() && !mergeDims(dims, current.dims()))
+      return Failure(ErrorKind::BadHint, graph.describe(hint.variable) + " is given the shapes " + toString(current) +
+                                             " and " + toString(ShapeRef(hint.dims)))
+          .at(hint.variable);
+    return seedShape(hint.variable, dims);
+  }
+
   Error seedShape(NodeId n, Dims dims) {
     std::optional<ShapeId> shape = table->intern(dims);
     if (!shape)
@@ -122,15 +134,20 @@ class Inferrer {
     return Error::success();
   }
 
-  void seedDTypesFromAnnotation() {
+  // Returns whether any type was changed.
+  bool seedDTypesFromAnnotation() {
     const std::vector<int64_t> &types = graph.table().entries.dtypes;
-    if (types.empty()) return;
+    if (types.empty()) return false;
+    bool hasChanged = false;
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
       if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
       const std::optional<DType> type = parseDType(std::to_string(types[e.value]));
-      if (type && !(isFloating(*type) && asksForHalf())) result.dtype[e] = *type;
+      if (!type || (isFloating(*type) && asksForHalf())) continue;
+      result.dtype[e] = *type;
+      hasChanged = true;
     }
+    return hasChanged;
   }
 
   // Adds what is known of bodies at the end. Those of the forward graph's nodes are taken from its inference.
@@ -153,6 +170,22 @@ class Inferrer {
     if (Error error = propagation.resume()) {
       consumeError(std::move(error));
       result.shape = std::move(hinted);
+    }
+    return Error::success();
+  }
+
+  // The same for types.
+  Error completeDTypes() {
+    if (graph.table().entries.dtypes.empty()) return Error::success();
+    DTypeLattice types{graph, &bodies};
+    Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
+    propagation.keepFirst(firstNode);
+    if (Error error = propagation.run()) return error;
+    EntryMap<DType> hinted = result.dtype;
+    if (!seedDTypesFromAnnotation()) return Error::success();
+    if (Error error = propagation.resume()) {
+      consumeError(std::move(error));
+      result.dtype = std::move(hinted);
     }
     return Error::success();
   }

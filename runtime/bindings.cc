@@ -106,6 +106,30 @@ Expected<MatchedBindings> matchBindings(const Graph &graph, const std::optional<
   return Matcher(graph, table, headRequests).match(std::move(bindings));
 }
 
+Error explainConflict(Context &context, const Graph &graph, const MatchedBindings &matched, const InferRequest &hints,
+                      const InferOptions &options, Error conflict) {
+  InferOptions partial = options;
+  partial.allowUnknown = true;
+  Expected<Inference> alone = infer(context, graph, hints, partial);
+  if (!alone) {
+    consumeError(alone.takeError());
+    return conflict;
+  }
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    if (matched.arrayOf[id] == MatchedBindings::kNone) continue;
+    const NamedArray &binding = matched.arrays[matched.arrayOf[id]];
+    ShapeRef expected = alone->shapeOf(graph.firstEntry(NodeId(id)));
+    if (agrees(expected, binding.array.shape)) continue;
+    consumeError(std::move(conflict));
+    return bindingMismatch(binding.name, "shape " + toString(expected), toString(ShapeRef(binding.array.shape)));
+  }
+  return amend(std::move(conflict), [](GradcError &error) {
+    if (error.kind != ErrorKind::InferConflict) return;
+    error.kind = ErrorKind::BindingMismatch;
+    error.notes.push_back({"the shapes of the bound arrays take part in inference", {}});
+  });
+}
+
 std::string quotedList(ArrayRef<StringRef> names) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < kMaxNamed; ++i) text += (i ? ", '" : "'") + names[i].str() + "'";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/gradient/gradient.h"
+#include "passes/infer.h"
 #include "runtime/npy.h"
 
 namespace gradc {
@@ -29,6 +30,11 @@ struct MatchedBindings {
 /// graph does not have.
 llvm::Expected<MatchedBindings> matchBindings(const Graph &graph, const std::optional<GradientTable> &table,
                                               llvm::ArrayRef<Request> headRequests, std::vector<NamedArray> bindings);
+
+/// `conflict`, the error of inference with the shapes of the bound arrays. E-71 if it succeeds without them, so that one of them
+/// must be at fault: names the first whose shape disagrees by itself, else keeps the message.
+llvm::Error explainConflict(Context &context, const Graph &graph, const MatchedBindings &matched,
+                            const InferRequest &hints, const InferOptions &options, llvm::Error conflict);
 
 /// Whether `dims` is compatible with the possibly partial `shape`.
 bool agrees(ShapeRef shape, Dims dims);

@@ -8,6 +8,7 @@
 #include "runtime/body_runner.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/widened_kernel.h"
+#include "runtime/run_errors.h"
 #include "runtime/short_rows.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -118,13 +119,6 @@ class Preparation {
     }
   }
 
-  Error unknown(NodeId n, EntryId e) const {
-    return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " + toString(list.inference.shapeOf(e)) +
-                                                " and dtype " + dtypeName(list.inference.dtype[e]) +
-                                                ", running needs both in full")
-        .at(n);
-  }
-
   /// An entry is computed in the buffer of its first head with the request Write; its other heads get steps.
   Error placeHeads() {
     ArrayRef<Value> heads = graph.heads();
@@ -135,7 +129,7 @@ class Preparation {
       EntryId e = graph.entry(heads[i]);
       Request request = headRequest(i);
       if (request == Request::Null) continue;
-      if (!isKnown(e)) return unknown(heads[i].node, e);
+      if (!isKnown(e)) return unknownTensor(graph, list.inference, heads[i].node, e);
       list.heads[i] = list.tensor(e);
       list.heads[i].data = site ? &unbound : options.headMemory.empty() ? nullptr : options.headMemory[i];
       if (!list.heads[i].data)
@@ -168,7 +162,7 @@ class Preparation {
       for (uint32_t i = 0; i < graph.numOutputs(NodeId(id)); ++i) {
         EntryId e(graph.firstEntry(NodeId(id)).value + i);
         if (requests.request[e] == Request::Null) continue;
-        if (!isKnown(e)) return unknown(NodeId(id), e);
+        if (!isKnown(e)) return unknownTensor(graph, list.inference, NodeId(id), e);
         if (plan.offset[e] >= 0) list.address[e] = arena + plan.offset[e];
         if (list.address[e] || plan.offset[e] == kInside) continue;
         if (isRead.test(e.value)) {
@@ -207,7 +201,7 @@ class Preparation {
       list.requests.push_back(Request::Null);
       // Kernels look at the shapes of operands whose contents they ignore.
       if (kind.isIgnored(i) && list.inference.isKnownShape(e)) continue;
-      if (!isKnown(e)) return unknown(inputs[i].node, e);
+      if (!isKnown(e)) return unknownTensor(graph, list.inference, inputs[i].node, e);
       if (Error error =
               checkComputable(n, list.inference.dtype[e], kernelInputType(kind, i, list.inference.dtype[e]), i == 0))
         return error;
@@ -239,7 +233,7 @@ class Preparation {
     instruction.kind = &kind;
     if (const NodeOverride *replaced = overrideOf(n)) list.needExtras(instruction).replaced = replaced;
     else instruction.fast = list.kernels.kernel(n);
-    if (!kind.op->kernel && !instruction.fast) return noKernel(n);
+    if (!kind.op->kernel && !instruction.fast) return noKernel(graph, n);
     instruction.isTraining = options.forms.empty() ? options.isTraining : options.forms[n.value].isTraining;
     const RandomKey key =
         options.forms.empty() ? RandomKey{options.seed, 0, ordinals.of(n)} : options.forms[n.value].random;
@@ -291,7 +285,7 @@ class Preparation {
     const FlowPlan *flow = findFlowPlan(plan.flows, n);
     if (!flow)
       return Failure(ErrorKind::InferMissing,
-                     "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
+                     "shapes inside " + graph.describe(n) + " are not known, which running it requires")
           .at(n);
     BodySite inside{plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr, {}};
     extras.firstRunner = static_cast<uint32_t>(list.runners.size());
@@ -305,14 +299,6 @@ class Preparation {
       list.runners.push_back(std::move(body->runner));
     }
     return Error::success();
-  }
-
-  Error noKernel(NodeId n) const {
-    const NodeKind &kind = graph.kind(n);
-    const StringRef why = kind.op->flags.isOpaque ? " is not known"
-                          : kind.op->fastKernel   ? " has no reference kernel, and its fast one is not used here"
-                                                  : " has no kernel";
-    return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) + why).at(n);
   }
 
   /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is Internal.

@@ -13,6 +13,7 @@
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/threads.h"
 #include "runtime/keys.h"
+#include "runtime/run_errors.h"
 
 using namespace llvm;
 
@@ -47,8 +48,6 @@ struct Session::State {
   Error create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
   Expected<MatchedBindings> match(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
   Error inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options);
-  Error explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options,
-                        Error conflict);
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
   Error checkVariables(const MatchedBindings &matched, const SessionOptions &options) const;
   Error checkVariable(NodeId n, const NamedArray *binding) const;
@@ -110,35 +109,9 @@ Error Session::State::inferWith(Context &context, const MatchedBindings &matched
       request.shapes.push_back({NodeId(id), DimsBuffer(shape.begin(), shape.end())});
     }
   Expected<Inference> result = infer(context, graph, request, options.infer);
-  if (!result) return explainConflict(context, matched, options, result.takeError());
+  if (!result) return explainConflict(context, graph, matched, options.hints, options.infer, result.takeError());
   inference = std::move(*result);
   return Error::success();
-}
-
-/// E-71 if inference succeeds without the bound arrays, so that one of them must be at fault: names the first whose shape
-/// disagrees by itself, else keeps the message of inference.
-Error Session::State::explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options,
-                                      Error conflict) {
-  InferOptions partial = options.infer;
-  partial.allowUnknown = true;
-  Expected<Inference> alone = infer(context, graph, options.hints, partial);
-  if (!alone) {
-    consumeError(alone.takeError());
-    return conflict;
-  }
-  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    if (matched.arrayOf[id] == MatchedBindings::kNone) continue;
-    const NamedArray &binding = matched.arrays[matched.arrayOf[id]];
-    ShapeRef expected = alone->shapeOf(graph.firstEntry(NodeId(id)));
-    if (agrees(expected, binding.array.shape)) continue;
-    consumeError(std::move(conflict));
-    return bindingMismatch(binding.name, "shape " + toString(expected), toString(ShapeRef(binding.array.shape)));
-  }
-  return amend(std::move(conflict), [](GradcError &error) {
-    if (error.kind != ErrorKind::InferConflict) return;
-    error.kind = ErrorKind::BindingMismatch;
-    error.notes.push_back({"the shapes of the bound arrays take part in inference", {}});
-  });
 }
 
 /// Memory of the caller's is checked by the executor, when it is bound.
@@ -176,10 +149,7 @@ Error Session::State::checkVariable(NodeId n, const NamedArray *binding) const {
   const EntryId e = graph.firstEntry(n);
   const ShapeRef shape = inference.shapeOf(e);
   const DType dtype = inference.dtype[e];
-  if (!shape.isFullyKnown() || dtype == DType::Unknown)
-    return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " + toString(shape) + " and dtype " +
-                                                dtypeName(dtype) + ", running needs both in full")
-        .at(n);
+  if (!shape.isFullyKnown() || dtype == DType::Unknown) return unknownTensor(graph, inference, n, e);
   if (binding && (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype)))
     return bindingMismatch(binding->name, describeTensor(shape, dtype),
                            describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));

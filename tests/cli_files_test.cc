@@ -36,6 +36,93 @@ TEST_F(Cli, StandardInputAndOutput) {
   EXPECT_EQ(folder.run("convert m.json -o /dev/stdout").out, direct);
 }
 
+TEST_F(Cli, StandardInputIsReadOnce) {
+  for (StringRef arguments : {"run --input x=-", "run m.json --input x=- --inputs -", "diff - -"}) {
+    const ToolResult result = runShell(folder.path(), ("\"$GRADC\" " + arguments + " < m.json").str());
+    EXPECT_EQ(result.code, arguments.contains("m.json") ? 1 : 2) << arguments.str() << ": " << result.err;
+    if (result.code == 1) continue;  // the first is not an array
+    EXPECT_TRUE(contains(result.err, "standard input is requested for two files")) << result.err;
+  }
+}
+
+TEST_F(Cli, AFlagGivesANameOneValue) {
+  const std::pair<StringRef, StringRef> runs[] = {
+      {"infer m.json --shape x=2 --shape w=2 --shape x=3", "'--shape' is given twice for 'x'"},
+      {"infer m.json --dtype x=float16 --dtype x=float16", "'--dtype' is given twice for 'x'"},
+      {"grad m.json --req x=add --req x=null", "'--req' is given twice for 'x'"},
+      {"run m.json --input w=a.npy --input w=b.npy", "'--input' is given twice for 'w'"},
+      {"train m.json --feed x=a --feed x=b", "'--feed' is given twice for 'x'"},
+      {"train m.json --eval-feed x=a --eval-feed x=b", "'--eval-feed' is given twice for 'x'"},
+      {"train m.json --optimizer-attr gamma1=1 --optimizer-attr gamma1=2",
+       "'--optimizer-attr' is given twice for 'gamma1'"},
+  };
+  for (const auto &[arguments, message] : runs) {
+    const ToolResult result = folder.run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments.str();
+    EXPECT_TRUE(contains(result.err, message)) << result.err;
+  }
+  // A y that is listed twice has two head gradients.
+  EXPECT_EQ(folder.run("grad m.json --of s,s --seed s=a --seed s=b -o two.json").code, 0);
+  const ToolResult passed = folder.run("gradcheck two.json --of s,s --shape x=2 --init 1");
+  EXPECT_EQ(passed.code, 0) << passed.out << passed.err;
+}
+
+TEST_F(Cli, GradcheckNamesWhatAnEmittedGraphDoesNotRecord) {
+  const std::string values = " --shape x=2 --init 1";
+  ASSERT_EQ(folder.run("grad m.json --loss-scale 8 -o scaled.json").code, 0);
+  ToolResult result = folder.run("gradcheck scaled.json" + values);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "every gradient is 8 times its difference")) << result.err;
+  ASSERT_EQ(folder.run("grad m.json --of z -o one.json").code, 0);
+  result = folder.run("gradcheck one.json" + values);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "does not record which outputs were differentiated")) << result.err;
+  result = folder.run("gradcheck one.json --of z" + values);
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_EQ(result.err, "");
+}
+
+// What a hostile file is called must not move the cursor, nor look like a line of the tool.
+TEST_F(Cli, ControlCharactersOfNamesAreEscaped) {
+  std::string text = kModel.str();
+  for (StringRef plain : {"\"y\"", "\"z\""}) text.replace(text.find(plain.str()), 3, R"("z\u001b[2J\nok\u007f")");
+  folder.write("bad.json", text);
+  folder.write("worse.json", std::string(text).replace(text.find("tanh"), 4, "dot_"));
+  const std::string name = R"(z\x1b[2J\nok\x7f)";
+  const std::string shape = " --shape x=2 ";
+  for (const std::string &arguments :
+       {"infer bad.json --report" + shape, "plan bad.json --report" + shape, "run bad.json --init 1" + shape,
+        "diff bad.json worse.json" + std::string(), "grad worse.json --wrt x" + shape}) {
+    const ToolResult result = folder.run(arguments);
+    const std::string all = result.out + result.err;
+    EXPECT_TRUE(contains(all, name)) << arguments << ": " << all;
+    EXPECT_EQ(all.find_first_of("\x1b\x7f"), std::string::npos) << arguments << ": " << all;
+  }
+  EXPECT_EQ(StringRef(folder.run("diff bad.json worse.json").out).count('\n'), 1u);
+}
+
+TEST_F(Cli, RunShowsWhatIsNotANumberAsSuch) {
+  folder.write("mean.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+{"op": "mean", "name": "y", "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]]})");
+  const std::string table = folder.run("run mean.json --shape x=0 --init 1").out;
+  StringRef row = StringRef(table).split('\n').second.split("float32").second;
+  for (StringRef cell : {"nan", "nan", "nan", "1"}) {
+    row = row.ltrim();
+    EXPECT_TRUE(row.consume_front(cell)) << table;
+  }
+}
+
+TEST_F(Cli, TablesCountCharactersAndNotBytes) {
+  std::string text = kModel.str();
+  text.replace(text.find("\"x\""), 3, "\"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\"");
+  folder.write("accents.json", text);
+  const std::string table = folder.run("infer accents.json --report --shape '#0=2'").out;
+  SmallVector<StringRef, 8> lines;
+  StringRef(table).split(lines, '\n');
+  // Six characters, which are twelve bytes.
+  EXPECT_EQ(lines[1].find("null"), lines[2].find("null") + 6) << table;
+}
+
 TEST_F(Cli, UnwritableOutputIsIo) {
   ToolResult result = folder.run("convert m.json -o no/such/folder/out.json");
   EXPECT_EQ(result.code, 2);

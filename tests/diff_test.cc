@@ -129,6 +129,21 @@ TEST_F(Diff, AliasesAreOneOperator) {
   EXPECT_EQ(diffGraphs(graph("elemwise_add"), graph(aliases[0]), DiffOptions()).numDifferences, 0u);
 }
 
+TEST_F(Diff, UnknownOperatorsDifferInTheirOutputs) {
+  auto build = [&](uint32_t numOutputs) {
+    GraphBuilder builder(context);
+    const Value x = builder.addVariable("x", Attrs());
+    const KindId kind = builder.kindId(cantFail(context.opaqueKind("odd", Attrs(), numOutputs)));
+    const NodeId n = builder.addKind(kind, {x}, NodeId());
+    builder.setName(n, "y", "");
+    return cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
+  };
+  EXPECT_EQ(diffGraphs(build(2), build(2), {}).numDifferences, 0u);
+  const DiffResult result = diffGraphs(build(1), build(2), {});
+  ASSERT_EQ(result.differences.size(), 1u);
+  EXPECT_EQ(result.differences[0].text, "node 'y' (odd): number of outputs: 1 on the left, 2 on the right");
+}
+
 TEST_F(Diff, CountsBeyondTheLimit) {
   Layer renamed;
   renamed.name = "dense";

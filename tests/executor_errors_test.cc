@@ -113,7 +113,7 @@ TEST(Executor, E_58_WantedEntriesNeedShapes) {
   bench.inferOptions.allowUnknown = true;
   GradcError error = errorOf(bench.prepare());
   EXPECT_EQ(error.kind, ErrorKind::InferMissing);
-  EXPECT_EQ(error.message, "node 'y' (exp) has shape ? and dtype float64, running needs both in full");
+  EXPECT_EQ(error.message, "node 'y' (exp) has shape ? and dtype float64; both have to be known to run it");
 }
 
 TEST(Executor, MEM_03_BrokenPlansAreRefused) {
@@ -131,7 +131,7 @@ TEST(Executor, E_58_IgnoredOperandsNeedShapesToo) {
   Bench bench(g);
   bench.inferOptions.allowUnknown = true;
   EXPECT_EQ(errorOf(bench.prepare()).message,
-            "variable 'a' has shape (?,) and dtype float64, running needs both in full");
+            "variable 'a' has shape (?,) and dtype float64; both have to be known to run it");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // gradcheck finds right gradients right and wrong ones wrong, for every way a value can be constant or kinked.
 #include "ir/grad_rule.h"
+#include "ir/graph_builder.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
@@ -171,6 +172,23 @@ TEST_F(Gradcheck, RUN_03_LossOperatorsAreCheckedAgainstTheirImpliedLoss) {
   EXPECT_GT(row(report, "w").largestGradient, 1e-3);
 }
 
+// The product with a head gradient is the gradient of a loss only for ones; that of the next order reads any.
+TEST_F(Gradcheck, D_27_ALossThatReadsItsHeadGradient) {
+  const Graph loss = parse("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label) {out_grad=True}");
+  GradientRequest request;
+  request.wrt.push_back({Value{NodeId(0)}, Request::Write});
+  options.gradient.wrt = request.wrt;
+  for (uint32_t order : {1, 2, 3}) {
+    options.order = order;
+    expectPass(loss);
+  }
+  options.order = 1;
+  options.gradient.wrt.clear();
+  GradientOptions gradientOptions;
+  gradientOptions.headPolicy = HeadPolicy::Input;
+  expectPass(cantFail(buildGradientOfOrder(context, loss, request, gradientOptions, 2)).graph);
+}
+
 TEST_F(Gradcheck, RUN_03_LossesNoHeadGradientReachesDoNotCount) {
   expectPass(parse("x = var {__shape__=(8,4)}; s = SoftmaxOutput(x, label); b = BlockGrad(s); y = elemwise_mul(b, x)"));
 }
@@ -280,6 +298,47 @@ TEST_F(Gradcheck, CLI_03_EmittedGraphsOfOrderTwo) {
   request.wrt[0].request = Request::Add;
   Graph second = cantFail(buildGradientOfOrder(context, forward, request, GradientOptions(), 2)).graph;
   expectPass(second);
+}
+
+// The table names a y by its listed name, which may appear several times: for a y that is listed twice, for nodes of one
+// name, and for a y whose gradient is taken again.
+TEST_F(Gradcheck, CLI_03_HeadGradientsUnderOneNameAreToldApart) {
+  auto seeded = [&](const Graph &graph, StringRef prefix, ArrayRef<Value> ys) {
+    GradientRequest request;
+    request.wrt.push_back({Value{NodeId(0)}, Request::Write});
+    for (size_t i = 0; i < ys.size(); ++i) request.heads.push_back({ys[i], std::nullopt, (prefix + Twine(i)).str()});
+    return cantFail(buildGradient(context, graph, request, GradientOptions())).graph;
+  };
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", context.attrs({{"__shape__", "(3,)"}}));
+  const Value y{cantFail(builder.add(*context.ops.find("exp"), {x}, {"same", {}, {}}))},
+      z{cantFail(builder.add(*context.ops.find("sin"), {x}, {"same", {}, {}}))};
+  const Graph sameNames = cantFail(std::move(builder).freeze({y, z}, {})).graph;
+  for (Value v : {y, z}) options.gradient.heads.push_back({v, std::nullopt, ""});
+  expectPass(seeded(sameNames, "first", {y, z}));
+
+  const Graph twice = seeded(parse("x = var {__shape__=(3,)}; y = exp(x)"), "again", {y, y});
+  options.gradient.heads = {{y, std::nullopt, ""}, {y, std::nullopt, ""}};
+  expectPass(twice);
+}
+
+// What an emitted graph does not record is not found out, but the report has the factor.
+TEST_F(Gradcheck, CLI_03_OneFactorOfAllGradientsIsReported) {
+  const Graph forward = parse("x = var {__shape__=(3,)}; w = var {__shape__=(3,)}; y = elemwise_mul(x, w)");
+  auto emitted = [&](double scale) {
+    GradientRequest request;
+    request.wrt = allTargets(forward, nullptr).targets;
+    GradientOptions gradientOptions;
+    gradientOptions.lossScale = scale;
+    return cantFail(buildGradient(context, forward, request, gradientOptions)).graph;
+  };
+  const GradcheckReport scaled = check(emitted(8));
+  EXPECT_FALSE(scaled.passed());
+  ASSERT_TRUE(scaled.factor.has_value());
+  EXPECT_NEAR(*scaled.factor, 8, 1e-3);
+  EXPECT_FALSE(check(emitted(1)).factor) << "it passes";
+  const GradcheckReport other = check(parse("x = var {__shape__=(3,)}; a = wrong_square(x); y = elemwise_add(a, x)"));
+  EXPECT_FALSE(other.passed() || other.factor) << "one of two terms is wrong";
 }
 
 TEST_F(Gradcheck, CLI_03_GradientsAloneCannotBeChecked) {

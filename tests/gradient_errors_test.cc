@@ -81,6 +81,16 @@ TEST(GradientErrors, E_06_IntegerVariable) {
             "[not_requires_grad] x number 1, 'x', has type int32 and carries no gradient");
 }
 
+TEST(GradientErrors, E_05_NamesTheFirstOutputsOnly) {
+  TestGraph g("y = exp(x)");
+  GradientRequest request = wrt(g, {"x"});
+  request.heads.assign(12, {g.at("y"), std::nullopt, ""});
+  request.noGrad = {g.at("y")};
+  const std::string error = errorOf(g, request, GradientOptions());
+  EXPECT_EQ(StringRef(error).count("'y_output' (in the no-gradient set)"), 10u) << error;
+  EXPECT_TRUE(StringRef(error).ends_with(" and 2 more")) << error;
+}
+
 TEST(GradientErrors, E_07_E_08_NothingAskedFor) {
   TestGraph g("y = exp(x)");
   EXPECT_EQ(errorOf(g, GradientRequest(), GradientOptions()),
@@ -89,6 +99,11 @@ TEST(GradientErrors, E_07_E_08_NothingAskedFor) {
   request.wrt[0].request = Request::Null;
   EXPECT_EQ(errorOf(g, request, GradientOptions()),
             "[no_inputs] every variable has the request 'null': nothing to differentiate with respect to");
+  std::swap(request.wrt, request.retained);
+  EXPECT_EQ(errorOf(g, request, GradientOptions()),
+            "[no_inputs] every variable has the request 'null': nothing to differentiate with respect to");
+  request.wrt = wrt(g, {"x"}).wrt;
+  EXPECT_EQ(errorOf(g, request, GradientOptions()), "success");
 }
 
 TEST(GradientErrors, E_10_E_11_DuplicatesUnderStrict) {

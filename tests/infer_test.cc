@@ -396,6 +396,35 @@ TEST(Infer, CLI_04_AnnotationServesWhereHintsLeaveAVariableOpen) {
   EXPECT_EQ(found.dtype[annotated.entry(g.at("b"))], DType::Float64);
 }
 
+TEST(Infer, CLI_04_AnnotatedTypesServeWhereHintsLeaveAVariableOpen) {
+  TestGraph g("w = var; i = var; z = var; a = take(w, i); b = exp(z); c = elemwise_add(a, b)");
+  auto node = [&](StringRef name) { return g.at(name).node; };
+  const InferRequest whole{{}, {{node("w"), DType::Float64}, {node("i"), DType::Int32}, {node("z"), DType::Float64}}};
+  InferOptions options;
+  options.allowUnknown = true;
+  const Graph annotated = annotate(g, cantFail(infer(g.context, g, whole, options)));
+  auto typesWith = [&](std::vector<DTypeHint> hints) {
+    const Inference found = cantFail(infer(g.context, annotated, {{}, std::move(hints)}, options));
+    std::string text;
+    for (StringRef name : {"w", "i", "z"}) text += dtypeName(found.dtype[annotated.entry(g.at(name))]).str() + " ";
+    return text;
+  };
+  EXPECT_EQ(typesWith({}), "float64 int32 float64 ");
+  EXPECT_EQ(typesWith({{node("i"), DType::Int64}}), "float64 int64 float64 ");
+  EXPECT_EQ(typesWith({{node("z"), DType::Float32}}), "float32 int32 float32 ") << "a hint takes precedence";
+}
+
+TEST(Infer, INF_06_E_53_HintsOfOneVariableAreUnified) {
+  TestGraph g("x = var; y = exp(x)");
+  auto found = [&](DimsBuffer first, DimsBuffer second) {
+    const NodeId x = g.at("x").node;
+    Expected<Inference> result = infer(g.context, g, {{{x, std::move(first)}, {x, std::move(second)}}, {}}, {});
+    return result ? toString(result->shapeOf(g.graph.entry(g.at("y")))) : describeError(result.takeError());
+  };
+  EXPECT_EQ(found({2, kUnknownDim}, {kUnknownDim, 3}), "(2,3)");
+  EXPECT_EQ(found({2, 3}, {2, 4}), "[bad_hint] variable 'x' is given the shapes (2,3) and (2,4)");
+}
+
 // A state as large as the batch the file was annotated for says nothing about a run with another batch.
 TEST(Infer, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
   TestGraph g(

@@ -263,6 +263,20 @@ TEST(MixedTraining, ScaledLossesGiveTheSameSteps) {
     EXPECT_EQ(copyAfter(type, 1), copyAfter(type, 64)) << dtypeName(type).str();
 }
 
+// The gradient of a loss with respect to its own output is its head gradient.
+TEST(ScaledLosses, TheHeadGradientOfALossIsScaledToo) {
+  TestGraph g("x = var; y = SoftmaxOutput(x, label)");
+  GradientRequest request;
+  for (StringRef name : {"x", "y"}) request.wrt.push_back({g.at(name), Request::Write});
+  GradientOptions options;
+  options.lossScale = 8;
+  const GradientResult result = cantFail(buildGradient(g.context, g, request, options));
+  EXPECT_EQ(dumpFrom(result.graph, nodeNamed(g, "y").value + 1, 0),
+            "y_backward_0 = _SoftmaxOutput_grad(x, label) ^y\ny_backward_1 = _mul_scalar(y_backward_0)\n"
+            "_head_grad_0 = ones_like(y)\n_head_grad_0_scaled = _mul_scalar(_head_grad_0)\n"
+            "heads y, y_backward_1, _head_grad_0_scaled\n");
+}
+
 TEST(ScaledLosses, HeadGradientsAndWhatLossesYieldAreScaled) {
   auto emitted = [](StringRef text, double scale) {
     TestGraph g(text);

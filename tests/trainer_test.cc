@@ -1,9 +1,10 @@
-// Training: what a step computes, runs that are taken up again, evaluation, and what is refused.
+// Training: what a step computes and what it depends on, evaluation, and what is refused.
 #include "runtime/training/trainer.h"
 
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/training.h"
+#include "tests/support/triangle.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -18,38 +19,11 @@ namespace {
 
 using gradc::testing::advance;
 using gradc::testing::bytesOf;
+using gradc::testing::kNet;
 using gradc::testing::openTrainer;
+using gradc::testing::plainOptions;
 using gradc::testing::TestGraph;
-
-// Batch norm has auxiliary states, dropout draws: everything a resumed run could get wrong.
-constexpr StringRef kNet =
-    "data = var; h = FullyConnected(data, fc1_weight, fc1_bias) {num_hidden=8};"
-    "n = BatchNorm(h, bn_gamma, bn_beta, bn_mean, bn_var) {fix_gamma=False}; r = Activation(n) {act_type=relu};"
-    "d = Dropout(r) {p=0.25}; o = FullyConnected(d, fc2_weight, fc2_bias) {num_hidden=3}; y = SoftmaxOutput(o, label)";
-
-// Three classes in the plane, around the corners of a triangle.
-Dataset triangle(int64_t rows) {
-  std::vector<float> points, labels;
-  const RandomKey key{5, 0, 0};
-  for (int64_t i = 0; i < rows; ++i) {
-    const double angle = static_cast<double>(i % 3) * 2 * M_PI / 3;
-    points.push_back(static_cast<float>(std::cos(angle) + key.uniform(2 * static_cast<uint64_t>(i)) - 0.5));
-    points.push_back(static_cast<float>(std::sin(angle) + key.uniform(2 * static_cast<uint64_t>(i) + 1) - 0.5));
-    labels.push_back(static_cast<float>(i % 3));
-  }
-  return cantFail(Dataset::create({{"data", floats({rows, 2}, points)}, {"label", floats({rows}, labels)}}));
-}
-
-TrainerOptions plainOptions() {
-  TrainerOptions options;
-  options.batch = 8;
-  options.shuffle = 3;
-  options.optimizer.momentum = 0.9;
-  options.optimizer.weightDecay = 0.001;
-  options.schedule = {.kind = ScheduleKind::Cosine, .rate = 0.1, .warmup = 3, .total = 40};
-  options.session.exec.backend = Backend::Reference;
-  return options;
-}
+using gradc::testing::triangle;
 
 std::vector<float> valueOf(ArrayRef<NamedArray> arrays, StringRef name) {
   for (const NamedArray &array : arrays)
@@ -258,45 +232,7 @@ TEST(Trainer, ArchivesAreWrittenArrayByArray) {
   EXPECT_EQ(written(&Trainer::writeCheckpoint), bytesOf(trainer.checkpoint()));
 }
 
-// ---- runs taken up again
-
-void expectResumes(TrainerOptions options, uint64_t steps) {
-  TestGraph g(kNet);
-  Trainer whole = openTrainer(g, triangle(52), options);
-  advance(whole, 2 * steps);
-  Trainer first = openTrainer(g, triangle(52), options);
-  advance(first, steps);
-  const std::string saved = bytesOf(first.checkpoint());
-  Trainer second = openTrainer(g, triangle(52), options);
-  advance(second, 1);  // a run of its own before
-  cantFail(second.resume(cantFail(parseNpz(saved, "saved.npz")), "saved.npz"));
-  EXPECT_EQ(second.step(), steps);
-  EXPECT_EQ(bytesOf(second.checkpoint()), saved);
-  advance(second, steps);
-  EXPECT_EQ(bytesOf(second.checkpoint()), bytesOf(whole.checkpoint()));
-  EXPECT_EQ(bytesOf(second.parameters()), bytesOf(whole.parameters()));
-}
-
-TEST(Trainer, RUN_02_ResumedRunsAreTheSameBytes) {
-  TrainerOptions options = plainOptions();
-  expectResumes(options, 9);  // in the middle of an epoch of 6 steps
-  options.optimizer.kind = OptimizerKind::Adam;
-  expectResumes(options, 6);
-  options.shuffle = std::nullopt;
-  options.schedule = {.kind = ScheduleKind::Step, .rate = 0.1, .every = 5};
-  expectResumes(options, 7);
-  for (size_t kind = 2; kind < kNumOptimizers; ++kind) {
-    options.optimizer.kind = static_cast<OptimizerKind>(kind);
-    expectResumes(options, 3);
-  }
-}
-
-TEST(Trainer, RUN_02_ResumedRunsOfTheFastBackend) {
-  TrainerOptions options = plainOptions();
-  options.session.exec.backend = Backend::Auto;
-  options.session.exec.threads = 2;
-  expectResumes(options, 9);
-}
+// ---- what runs depend on
 
 TEST(Trainer, RUN_02_ReferenceRunsDoNotDependOnThreads) {
   TestGraph g(kNet);
@@ -379,63 +315,6 @@ TEST(Trainer, EvaluationRefusesOtherColumns) {
   EXPECT_EQ(errorOf(trainer.evaluate(labels)).message, "'label' is 3 in row 0, expected a class number from 0 to 2");
   Dataset alone = cantFail(Dataset::create({{"data", floats({1, 2}, {0, 0})}}));
   EXPECT_EQ(errorOf(trainer.evaluate(alone)).kind, ErrorKind::BindingMismatch);
-}
-
-struct OtherRun {
-  const char *what;
-  std::string net;
-  TrainerOptions options;
-  int64_t rows;
-  const char *message, *note;
-};
-
-TEST(Trainer, E_71_CheckpointsOfAnotherRunAreRefusedByName) {
-  const std::string net = kNet.str();
-  auto replaced = [&](StringRef from, StringRef to) {
-    std::string text = net;
-    return text.replace(text.find(from), from.size(), to.str());
-  };
-  TrainerOptions plain = plainOptions(), adam = plain, batch = plain, seed = plain;
-  adam.optimizer.kind = OptimizerKind::Adam;
-  batch.batch = 4;
-  seed.seed = 7;
-  const char *another = "checkpoint 'run.npz' is of another network or optimizer";
-  const OtherRun runs[] = {
-      {"names", replaced("fc1_weight", "first_weight"), plain, 48, another, "it has no 'first_weight'"},
-      {"shapes", replaced("num_hidden=8", "num_hidden=6"), plain, 48, another,
-       "its 'fc1_weight' is (8,2) float32, expected (6,2) float32"},
-      {"attributes", replaced("act_type=relu", "act_type=tanh"), plain, 48, another,
-       "the arrays are the same, operators or attributes are not"},
-      {"optimizer", net, adam, 48, another, "it has no 'fc2_bias_mean'"},
-      {"batch", net, batch, 48, "checkpoint 'run.npz' was made with batch size 8, this run has 4", nullptr},
-      {"seed", net, seed, 48, "checkpoint 'run.npz' was made with seed 0, this run has 7", nullptr},
-      {"data", net, plain, 40, "checkpoint 'run.npz' was made with number of examples 48, this run has 40", nullptr},
-  };
-  TestGraph g(kNet);
-  Trainer trainer = openTrainer(g, triangle(48), plain);
-  advance(trainer, 3);
-  const std::vector<NamedArray> checkpoint = trainer.checkpoint();
-  for (const OtherRun &run : runs) {
-    SCOPED_TRACE(run.what);
-    TestGraph other(run.net);
-    Trainer resumed = openTrainer(other, triangle(run.rows), run.options);
-    const std::string before = bytesOf(resumed.checkpoint());
-    GradcError error = errorOf(resumed.resume(checkpoint, "run.npz"));
-    EXPECT_EQ(error.kind, ErrorKind::BindingMismatch);
-    EXPECT_EQ(error.message, run.message);
-    if (run.note) {
-      ASSERT_EQ(error.notes.size(), 1u);
-      EXPECT_EQ(error.notes[0].text, run.note);
-    }
-    EXPECT_EQ(bytesOf(resumed.checkpoint()), before) << "a refused checkpoint changes nothing";
-  }
-}
-
-TEST(Trainer, E_71_ParametersAloneAreNoCheckpoint) {
-  TestGraph g(kNet);
-  Trainer trainer = openTrainer(g, triangle(16), plainOptions());
-  GradcError error = errorOf(trainer.resume(trainer.parameters(), "params.npz"));
-  EXPECT_EQ(error.message, "checkpoint 'params.npz' has no 'gradc.step'");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Error checkBroadcastAxis(const OpDef &, void *params) {
   const BroadcastAxisParams &given = *static_cast<const BroadcastAxisParams *>(params);
   if (given.axis.size() == given.size.size()) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'axis' has " + Twine(given.axis.size()) + " elements and 'size' " +
-                                              Twine(given.size.size()) + ", expected as many");
+                                              Twine(given.size.size()) + ", expected the same number");
 }
 
 // `lengths` of the output, unknown for axes that stay as they are.

@@ -15,6 +15,16 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+/// "'a_output' (int32), 'b_output' (a constant) and 3 more"
+std::string describeHeads(const Graph &graph, ArrayRef<GradientHead> heads, function_ref<std::string(Value)> why) {
+  constexpr size_t kNamed = 10;
+  std::string text;
+  for (const GradientHead &head : heads.take_front(kNamed))
+    text += (text.empty() ? "'" : ", '") + graph.listedName(head.y) + "' (" + why(head.y) + ")";
+  if (heads.size() > kNamed) text += " and " + utostr(heads.size() - kNamed) + " more";
+  return text;
+}
+
 class RequestChecker {
  public:
   RequestChecker(const Graph &graph, const GradientRequest &request, const GradientOptions &options)
@@ -93,11 +103,11 @@ class RequestChecker {
       if (Error error = checkSeed(head, i)) return error;
     }
     if (anyLive) return Error::success();
-    std::string names;
-    for (const GradientHead &head : checked.heads)
-      names += (names.empty() ? "'" : ", '") + graph.listedName(head.y) + "' (" +
-               (isInteger(head.y) ? dtypeName(dtypeOf(head.y)).str() : std::string("in the no-gradient set")) + ")";
-    return Failure(ErrorKind::NoLiveOutput, "no output that is differentiated carries gradient: " + names);
+    return Failure(ErrorKind::NoLiveOutput, "no output that is differentiated carries gradient: " +
+                                                describeHeads(graph, checked.heads, [&](Value y) {
+                                                  return isInteger(y) ? dtypeName(dtypeOf(y)).str()
+                                                                      : std::string("in the no-gradient set");
+                                                }));
   }
 
   Error checkSeed(const GradientHead &head, size_t i) {
@@ -156,10 +166,9 @@ class RequestChecker {
   // REQ-02: a target with a null request is not requested.
   Error dropNullRequests() {
     auto isNull = [](const GradientTarget &target) { return target.request == Request::Null; };
-    const bool asked = !checked.wrt.empty();
     llvm::erase_if(checked.wrt, isNull);
     llvm::erase_if(checked.retained, isNull);
-    if (!asked || !checked.wrt.empty() || !checked.retained.empty()) return Error::success();
+    if (!checked.wrt.empty() || !checked.retained.empty()) return Error::success();
     return Failure(ErrorKind::NoInputs,
                    "every variable has the request 'null': nothing to differentiate with respect to");
   }
@@ -180,9 +189,7 @@ Expected<GradientRequest> checkRequest(const Graph &graph, const GradientRequest
 Error checkNotConstant(const Graph &graph, ArrayRef<GradientHead> heads) {
   BitVector reached = ancestorsOf(graph, heads);
   if (any_of(reached.set_bits(), [&](unsigned n) { return graph.isVariable(NodeId(n)); })) return Error::success();
-  std::string names;
-  for (const GradientHead &head : heads)
-    names += (names.empty() ? "'" : ", '") + graph.listedName(head.y) + "' (a constant)";
+  const std::string names = describeHeads(graph, heads, [](Value) { return "a constant"; });
   return Failure(ErrorKind::NoLiveOutput, "no output that is differentiated carries gradient: " + names)
       .at(heads.front().y.node);
 }

@@ -54,7 +54,7 @@ class HeadSeeder {
       if (state.options.headPolicy == HeadPolicy::Scalar) keepOpen({static_cast<uint32_t>(i), head.y, Value()});
       NodeId ones = state.builder.addKind(*ops.onesLike, {head.y}, state.sums.originOf(head.y.node));
       if (!state.fluid) state.namer.name(ones, "_head_grad_" + std::to_string(i), "");
-      if (state.options.lossScale == 1 || GradientState::isLoss(state.builder.kind(head.y.node))) return Value{ones};
+      if (state.options.lossScale == 1) return Value{ones};
       Expected<Value> scaled = state.scaled(Value{ones}, state.sums.originOf(head.y.node));
       if (scaled) state.namer.name(scaled->node, "_head_grad_" + std::to_string(i), "_scaled");
       return scaled;

@@ -8,33 +8,53 @@
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-NodeId variableNamed(const Graph &graph, StringRef name) {
-  for (uint32_t id = graph.numNodes(); id-- > 0;)
-    if (graph.isVariable(NodeId(id)) && graph.name(NodeId(id)) == name) return NodeId(id);
-  return NodeId();
+/// Of several variables with one name, the last: what a gradient adds comes after what it was made for.
+StringMap<NodeId> variablesByName(const Graph &graph) {
+  StringMap<NodeId> found;
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    if (graph.isVariable(NodeId(id))) found[graph.name(NodeId(id))] = NodeId(id);
+  return found;
 }
 
-size_t headOf(const Graph &graph, Value y) {
-  const Value *at = llvm::find(graph.heads(), y);
-  assert(at != graph.heads().end());
-  return at - graph.heads().begin();
+/// By entry: the first head that is this entry.
+DenseMap<uint32_t, size_t> headsByEntry(const Graph &graph) {
+  DenseMap<uint32_t, size_t> found;
+  for (size_t i = 0; i < graph.heads().size(); ++i) found.try_emplace(graph.entry(graph.heads()[i]).value, i);
+  return found;
 }
 
-/// `graph` with those `ys` as further heads that are not heads yet. They are entries of it, so ids stay.
-Expected<Graph> withHeads(Context &context, const Graph &graph, ArrayRef<GradientHead> ys) {
+/// Appends those of `values` to `heads`, entries of `graph`, that are not among them.
+void addMissing(const Graph &graph, ArrayRef<Value> values, SmallVectorImpl<Value> &heads) {
+  BitVector isHead(graph.numEntries());
+  for (Value head : heads) isHead.set(graph.entry(head).value);
+  for (Value v : values) {
+    if (isHead[graph.entry(v).value]) continue;
+    isHead.set(graph.entry(v).value);
+    heads.push_back(v);
+  }
+}
+
+/// `graph` with those `values` as further heads that are not heads yet. They are entries of it, so ids stay.
+Expected<Graph> withHeads(Context &context, const Graph &graph, ArrayRef<Value> values) {
   SmallVector<Value, 8> heads(graph.heads().begin(), graph.heads().end());
-  for (const GradientHead &y : ys)
-    if (!is_contained(heads, y.y)) heads.push_back(y.y);
+  addMissing(graph, values, heads);
   if (heads.size() == graph.heads().size()) return graph;
   Expected<Frozen> frozen = GraphBuilder(context, graph).freeze(heads, {});
   if (!frozen) return frozen.takeError();
   return frozen->graph;
+}
+
+std::vector<Value> entriesOf(ArrayRef<GradientHead> heads) {
+  std::vector<Value> values;
+  for (const GradientHead &head : heads) values.push_back(head.y);
+  return values;
 }
 
 class ProblemMaker {
@@ -73,7 +93,7 @@ class ProblemMaker {
       for (Value y : graph.heads()) request.heads.push_back({y, std::nullopt, ""});
     for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
       problem.held.insert(problem.held.end(), list->begin(), list->end());
-    Expected<Graph> function = withHeads(ctx, graph, request.heads);
+    Expected<Graph> function = withHeads(ctx, graph, entriesOf(request.heads));
     if (!function) return function.takeError();
     problem.function = *function;
     for (uint32_t order = 1; order <= options.order; ++order) {
@@ -108,9 +128,11 @@ class ProblemMaker {
     if (!result->forwardIds.empty())
       if (Error error = followForward(result->forwardIds, request)) return error;
     problem.outputs.clear();
+    const DenseMap<uint32_t, size_t> headOf = headsByEntry(problem.function);
+    const StringMap<NodeId> variables = variablesByName(problem.gradients);
     for (size_t i = 0; i < request.heads.size(); ++i)
       problem.outputs.push_back(
-          {headOf(problem.function, request.heads[i].y), variableNamed(problem.gradients, result->seedNames[i]), true});
+          {headOf.at(problem.function.entry(request.heads[i].y).value), variables.lookup(result->seedNames[i]), true});
     takeSlots(request, *result);
     request.heads.clear();
     for (const CheckProblem::Target &target : problem.targets)
@@ -164,31 +186,37 @@ class ProblemMaker {
       return Failure(ErrorKind::UnsupportedOption,
                      "the graph has no forward heads its gradients could be checked against")
           .remedy(Remedy::KeepForwardHeads, "emit it with its forward heads");
-    if (!options.gradient.heads.empty()) {
-      ys.clear();
-      for (const GradientHead &head : options.gradient.heads) ys.push_back(head.y);
-    }
+    if (!options.gradient.heads.empty()) ys = entriesOf(options.gradient.heads);
     // The heads of lower orders come first, so the graph of these heads is a prefix of the whole.
-    for (Value y : ys)
-      if (!is_contained(below, y)) below.push_back(y);
+    addMissing(graph, ys, below);
     Expected<Frozen> frozen = GraphBuilder(ctx, graph).freeze(below, {});
     if (!frozen) return frozen.takeError();
     problem.function = frozen->graph;
     problem.gradients = graph;
     for (Value v : graph.table().constants)
       if (Value held = (*frozen)(v); held.isValid()) problem.held.push_back(held);
-    for (Value y : ys) problem.outputs.push_back({headOf(problem.function, (*frozen)(y)), seedOf(table, y), false});
+    const DenseMap<uint32_t, size_t> headOf = headsByEntry(problem.function);
+    const std::vector<NodeId> seeds = seedsOf(table, ys);
+    for (auto [y, seed] : zip(ys, seeds))
+      problem.outputs.push_back({headOf.at(problem.function.entry((*frozen)(y)).value), seed, false});
     for (size_t i = 0; i < table.heads.size(); ++i)
       if (table.heads[i].order == order && table.heads[i].kind == GradientTable::HeadKind::Grad)
         if (Error error = takeHead(table.heads[i], i)) return error;
     return Error::success();
   }
 
-  NodeId seedOf(const GradientTable &table, Value y) const {
-    std::string name = graph.listedName(y);
-    for (const auto &[variable, of] : table.headGradOf)
-      if (of == name) return variableNamed(graph, variable);
-    return NodeId();
+  /// The head-gradient variable of each y, invalid where it has none. The table lists them in the order of the y, those of
+  /// lower orders first, under names that several y may share.
+  std::vector<NodeId> seedsOf(const GradientTable &table, ArrayRef<Value> ys) const {
+    const StringMap<NodeId> variables = variablesByName(graph);
+    StringMap<SmallVector<StringRef, 1>> seedsByName;
+    for (const auto &[variable, of] : table.headGradOf) seedsByName[of].push_back(variable);
+    std::vector<NodeId> seeds(ys.size());
+    for (size_t i = ys.size(); i-- > 0;) {
+      SmallVector<StringRef, 1> &left = seedsByName[graph.listedName(ys[i])];
+      if (!left.empty()) seeds[i] = variables.lookup(left.pop_back_val());
+    }
+    return seeds;
   }
 
   Error takeHead(const GradientTable::Head &head, size_t index) {
@@ -213,28 +241,27 @@ class ProblemMaker {
   /// An implied loss reads its label, which the operator itself may ignore: made a head, the label is computed anyway. It is
   /// a constant for the gradient, so it is held; a label that a gradient also flows through cannot be held.
   Error keepLabels() {
-    std::vector<GradientHead> labels;
+    std::vector<Value> labels;
     for (uint32_t id = 0; id < problem.function.numNodes(); ++id) {
       const NodeKind &kind = problem.function.kind(NodeId(id));
       if (kind.isVariable() || !kind.op->impliedLoss) continue;
       ArrayRef<Value> inputs = problem.function.inputs(NodeId(id));
       for (size_t i = 0; i < inputs.size(); ++i)
-        if (kind.isStopped(i) && !problem.function.isVariable(inputs[i].node))
-          labels.push_back({inputs[i], std::nullopt, ""});
+        if (kind.isStopped(i) && !problem.function.isVariable(inputs[i].node)) labels.push_back(inputs[i]);
     }
     if (labels.empty()) return Error::success();
     if (Error error = checkLabels(labels)) return error;
-    for (const GradientHead &label : labels) problem.held.push_back(label.y);
+    llvm::append_range(problem.held, labels);
     Expected<Graph> kept = withHeads(ctx, problem.function, labels);
     if (!kept) return kept.takeError();
     problem.function = *kept;
     return Error::success();
   }
 
-  Error checkLabels(ArrayRef<GradientHead> labels) const {
+  Error checkLabels(ArrayRef<Value> labels) const {
     const Graph &function = problem.function;
     BitVector isLabel(function.numEntries());
-    for (const GradientHead &label : labels) isLabel.set(function.entry(label.y).value);
+    for (Value label : labels) isLabel.set(function.entry(label).value);
     for (uint32_t id = 0; id < function.numNodes(); ++id) {
       ArrayRef<Value> inputs = function.inputs(NodeId(id));
       for (size_t i = 0; i < inputs.size(); ++i)

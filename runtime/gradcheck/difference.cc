@@ -89,7 +89,8 @@ void ScalarFunction::State::chooseOverrides() {
 
 /// Finds loss nodes that a head gradient reaches: backwards from the outputs over edges that carry gradient.
 void ScalarFunction::State::findLosses() {
-  BitVector isLive(graph().numNodes());
+  BitVector isLive(graph().numNodes()), isConstant(graph().numEntries());
+  for (Value v : problem.held) isConstant.set(graph().entry(v).value);
   for (const CheckProblem::Output &out : problem.outputs) isLive.set(graph().heads()[out.head].node.value);
   for (uint32_t id = graph().numNodes(); id-- > 0;) {
     NodeId n(id);
@@ -99,7 +100,8 @@ void ScalarFunction::State::findLosses() {
     else if (isHeld(*kind.op)) continue;
     ArrayRef<Value> inputs = graph().inputs(n);
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (!kind.isStopped(i) && !is_contained(problem.held, inputs[i])) isLive.set(inputs[i].node.value);
+      if (!kind.isStopped(i) && !kind.isIgnored(i) && !isConstant[graph().entry(inputs[i]).value])
+        isLive.set(inputs[i].node.value);
   }
   lossValues.assign(lossNodes.size(), 0);
 }

@@ -126,8 +126,11 @@ class Checker {
       if (output.seed.isValid()) {
         TensorRef seed = gradients.variable(output.seed);
         RandomKey key{options.seed, kProjectionStream, k};
+        // A loss that multiplies by its head gradient has the gradient of its implied loss for ones only.
+        const OpDef *op = problem.function.op(problem.function.heads()[output.head].node);
+        const bool isLoss = op && op->impliedLoss;
         for (int64_t i = 0, size = seed.size(); i < size; ++i) {
-          if (output.isOwnSeed) writeElement(seed, i, draw(key, static_cast<uint64_t>(i)));
+          if (output.isOwnSeed) writeElement(seed, i, isLoss ? 1 : draw(key, static_cast<uint64_t>(i)));
           projection.push_back(readElement(seed, i));
         }
       }
@@ -194,6 +197,7 @@ class Checker {
     // The step of a single coordinate grows with |x|; dividing by it gives the derivative.
     if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0];
     add(report.rows[row], claimed / length, measured / length);
+    noteFactor(claimed / length, measured / length);
     return Error::success();
   }
 
@@ -253,6 +257,16 @@ class Checker {
     row.largestGradient = std::max(row.largestGradient, std::fabs(claimed));
   }
 
+  /// The ratio of all samples, as far as they have the same one. Small differences are left out, because noise decides theirs.
+  void noteFactor(double claimed, double measured) {
+    constexpr double kSmallest = 1e-4, kTolerance = 1e-3;
+    if (std::fabs(measured) < kSmallest) return;
+    const double ratio = claimed / measured;
+    if (!report.factor) report.factor = ratio;
+    const double distance = std::fabs(ratio - *report.factor);
+    hasFactor &= distance <= kTolerance * std::fabs(ratio) && std::fabs(ratio - 1) > kTolerance;
+  }
+
   void judge() {
     bool areAllZero = true;
     for (size_t i = 0; i < problem.targets.size(); ++i) {
@@ -260,6 +274,8 @@ class Checker {
       areAllZero &= problem.targets[i].isStructuralZero;
     }
     report.rows[0].isStructuralZero = areAllZero;
+    const bool hasFailed = llvm::any_of(report.rows, [](const GradcheckRow &row) { return row.failures > 0; });
+    if (!hasFailed || !hasFactor) report.factor.reset();
     for (GradcheckRow &row : report.rows)
       row.isVacuous = row.checks > 0 && !row.isStructuralZero && row.largestGradient < kVacuous;
   }
@@ -271,6 +287,7 @@ class Checker {
   std::vector<Array> claimed;  // by target: its gradient at the base point
   std::vector<std::vector<double>> projections;
   std::optional<ScalarFunction> scalar;
+  bool hasFactor = true;  // no two samples differ in their ratio
   GradcheckReport report;
 };
 

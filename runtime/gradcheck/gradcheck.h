@@ -32,7 +32,8 @@ struct GradcheckRow {
 struct GradcheckReport {
   std::vector<GradcheckRow> rows;            // "all variables" first, then one per variable
   uint32_t heldPieces = 0, heldOutputs = 0;  // nodes held on their piece, nodes held at their value
-  bool passed() const;                       // no failure, and not every sample vacuous
+  std::optional<double> factor;  // where checks fail: every gradient sampled is this multiple of its difference
+  bool passed() const;           // no failure, and not every sample vacuous
 };
 
 /// `graph` is the forward model, or an emitted training graph (its heads are then checked against its forward part).

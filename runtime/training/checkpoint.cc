@@ -1,9 +1,10 @@
-// Checkpoints both ways. Tested by tests/trainer_test.cc
+// Checkpoints both ways. Tested by tests/checkpoint_test.cc
 #include "runtime/training/checkpoint.h"
 
 #include "ir/error.h"
 #include "runtime/bindings.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cstring>
@@ -112,6 +113,10 @@ class Taking {
 };
 
 }  // namespace
+
+bool isRunNumber(StringRef name) {
+  return llvm::any_of(kNumbers, [&](const RunNumber &number) { return number.key == name; });
+}
 
 std::vector<NamedArray> runNumbers(const RunState &run) {
   std::vector<NamedArray> arrays;

@@ -1,5 +1,5 @@
 // The state of a training run at one step, as named arrays: every persistent variable, and a few numbers under `gradc.…`.
-// Tested by tests/trainer_test.cc
+// Tested by tests/checkpoint_test.cc
 #pragma once
 
 #include "runtime/npy.h"
@@ -22,6 +22,8 @@ struct LastingArray {
   TensorRef memory;
 };
 
+/// Whether a checkpoint has one of its numbers under this name, so that no array can have it.
+bool isRunNumber(llvm::StringRef name);
 /// The numbers that follow the arrays in a checkpoint.
 std::vector<NamedArray> runNumbers(const RunState &run);
 /// Copies the checkpoint into the memory of `arrays` and returns the step. BindingMismatch, with nothing copied, when it

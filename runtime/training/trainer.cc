@@ -62,6 +62,7 @@ struct Trainer::State {
   Error differentiate(size_t numHeads);
   Error openSession();
   void initialize();
+  Error checkNames() const;
   Error shareMemory();
   std::vector<LastingArray> lastingArrays();
   NamedArray copyOf(NodeId n) const;
@@ -83,6 +84,7 @@ Error Trainer::State::create(const Graph &network) {
   if (Error error = differentiate(network.heads().size())) return error;
   if (Error error = openSession()) return error;
   initialize();
+  if (Error error = checkNames()) return error;
   return shareMemory();
 }
 
@@ -205,6 +207,16 @@ void Trainer::State::initialize() {
   numParameters = lasting.size();
   for (uint32_t id = 0; id < isState.size(); ++id)
     if (isState[id]) lasting.push_back(NodeId(id));
+}
+
+/// Found out now, and not by the first checkpoint.
+Error Trainer::State::checkNames() const {
+  for (NodeId n : lasting)
+    if (isRunNumber(keys[n.value]))
+      return Failure(ErrorKind::AmbiguousName,
+                     training.graph.describe(n) + " has the name under which a checkpoint keeps a number of the run")
+          .at(n);
+  return Error::success();
 }
 
 /// New values overwrite the old ones. Only here may heads do that: an optimizer step may compute in place, and runs after

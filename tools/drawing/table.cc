@@ -4,6 +4,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/Unicode.h"
+
+#include <cmath>
 
 using namespace llvm;
 
@@ -15,20 +18,42 @@ bool isNumber(StringRef text) {
   return text.empty() || text == "-" || to_float(text, value);
 }
 
+/// Columns on the screen; bytes where the text is not UTF-8.
+size_t widthOf(StringRef text) {
+  const int width = sys::unicode::columnWidthUTF8(text);
+  return width < 0 ? text.size() : static_cast<size_t>(width);
+}
+
 void printCell(raw_ostream &os, StringRef text, size_t width, bool isRight) {
-  unsigned padding = static_cast<unsigned>(width - text.size());
+  unsigned padding = static_cast<unsigned>(width - widthOf(text));
   if (isRight) os.indent(padding) << text;
   else (os << text).indent(padding);
 }
 
 }  // namespace
 
+std::string printable(StringRef text) {
+  std::string clean;
+  for (char c : text) {
+    const unsigned char code = static_cast<unsigned char>(c);
+    if (code >= 0x20 && code != 0x7f) clean += c;
+    else if (c == '\n') clean += "\\n";
+    else clean += "\\x" + utohexstr(code, /*LowerCase=*/true, /*Width=*/2);
+  }
+  return clean;
+}
+
+void TextTable::add(std::vector<std::string> row) {
+  for (std::string &cell : row) cell = printable(cell);
+  rows.push_back(std::move(row));
+}
+
 void TextTable::print(raw_ostream &os) const {
   std::vector<size_t> widths;
   std::vector<bool> isRight;
   for (size_t column = 0; column < header.size(); ++column) {
     size_t width = header[column].size();
-    for (const std::vector<std::string> &row : rows) width = std::max(width, row[column].size());
+    for (const std::vector<std::string> &row : rows) width = std::max(width, widthOf(row[column]));
     widths.push_back(width);
     isRight.push_back(all_of(rows, [&](const std::vector<std::string> &row) { return isNumber(row[column]); }));
   }
@@ -46,6 +71,7 @@ void TextTable::print(raw_ostream &os) const {
 }
 
 std::string formatNumber(double value) {
+  if (std::isnan(value)) return "nan";  // its sign means nothing
   std::string text;
   raw_string_ostream(text) << format("%.6g", value);
   return text;

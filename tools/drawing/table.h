@@ -9,12 +9,13 @@
 
 namespace gradc {
 
-/// Columns are as wide as their widest cell, two spaces apart; a column of which every cell is a number is flush right.
+/// Columns are as wide as their widest cell, two spaces apart; a column of which every cell is a number is flush right. Control
+/// characters in cells are escaped.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : header(std::move(header)) {}
   /// As many cells as the header has.
-  void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
+  void add(std::vector<std::string> row);
   bool empty() const { return rows.empty(); }
   void print(llvm::raw_ostream &os) const;
 
@@ -23,6 +24,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows;
 };
 
+/// `text` with its control characters, which a terminal would obey, as escapes: `\n`, `\x1b`.
+std::string printable(llvm::StringRef text);
 /// "%.6g".
 std::string formatNumber(double value);
 /// "12 node", "1 node": the count and the noun, with a plural s where due.

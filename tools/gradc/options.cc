@@ -2,12 +2,14 @@
 #include "options.h"
 
 #include "flag_values.h"
+#include "grad_flags.h"
 #include "names.h"
 
 #include "ir/error.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -54,11 +56,6 @@ bool setDType(Options &options, const Flag &, StringRef text) {
   return isFloating(*dtype);
 }
 
-bool setRequest(Options &options, const Flag &, StringRef text) {
-  if (!appendPair(options.requests, text)) return false;
-  return parseRequest(options.requests.back().value).has_value();
-}
-
 /// Bytes, with K, M or G for powers of 1024.
 bool setBudget(Options &options, const Flag &, StringRef text) {
   unsigned shift = text.consume_back("K") ? 10 : text.consume_back("M") ? 20 : text.consume_back("G") ? 30 : 0;
@@ -67,44 +64,6 @@ bool setBudget(Options &options, const Flag &, StringRef text) {
   options.budget = count << shift;
   return true;
 }
-
-bool setSumCap(Options &options, const Flag &, StringRef text) {
-  return !text.getAsInteger(10, options.gradient.sumCap) && options.gradient.sumCap > 0;
-}
-
-bool setUnused(Options &options, const Flag &flag, StringRef text) {
-  if (!choose(flag, text, options.gradient.unused)) return false;
-  options.forbidsUnused |= options.gradient.unused == UnusedPolicy::Error;
-  return true;
-}
-
-bool setMode(Options &options, const Flag &flag, StringRef text) {
-  uint8_t position = 0;
-  if (!choose(flag, text, position)) return false;
-  options.gradient.isTraining = position == 0;
-  return true;
-}
-
-bool setEmit(Options &options, const Flag &flag, StringRef text) {
-  uint8_t position = 0;
-  if (!choose(flag, text, position)) return false;
-  options.gradient.gradientOnly = position == 1;
-  return true;
-}
-
-bool setStrict(Options &options, const Flag &, StringRef) {
-  options.gradient.duplicates = DuplicatePolicy::Strict;
-  return true;
-}
-
-bool setOnlyInputs(Options &options, const Flag &flag, StringRef text) {
-  uint8_t position = 0;
-  if (!choose(flag, text, position)) return false;
-  options.onlyInputs = position == 0;
-  return true;
-}
-
-bool setSeed(Options &options, const Flag &, StringRef text) { return appendPair(options.seeds, text); }
 
 bool setInit(Options &options, const Flag &, StringRef text) {
   uint64_t seed = 0;
@@ -120,7 +79,7 @@ bool setMissingOrder(Options &options, const Flag &, StringRef text) {
   return true;
 }
 
-// Order: shared flags, then those of the verbs in turn. Enumerators follow the order of the choices.
+// Shared flags, then those of the verbs in turn, `grad` and `train` apart. Enumerators follow the order of the choices.
 constexpr Flag kFlags[] = {
     {"output", "FILE", "write the result to FILE instead of standard output; FILE appears whole or not at all",
      [](Options &o, const Flag &, StringRef v) {
@@ -149,80 +108,6 @@ constexpr Flag kFlags[] = {
      "element type of a variable (float32, float64, float16, int32, ...); repeatable. Without NAME: every floating "
      "value; for a 16-bit type, only floating variables whose type nothing else determines",
      setDType},
-
-    {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",
-     [](Options &o, const Flag &, StringRef v) { return append(o.of, v); }},
-    {"wrt", "NAME,...|all", "with respect to what (default: all, every floating argument)",
-     [](Options &o, const Flag &, StringRef v) {
-       o.wrt.push_back(v.str());
-       return true;
-     }},
-    {"loss-scale", "S",
-     "factor of every gradient, above 0: head gradients of S instead of 1, and as much behind losses",
-     [](Options &o, const Flag &, StringRef v) {
-       return parseNumber(v, o.gradient.lossScale) && o.gradient.lossScale > 0;
-     }},
-    {"seed", "ENTRY=NAME", "head gradient of ENTRY: the entry NAME if there is one, else a new variable of that name",
-     setSeed},
-    {"heads", "ones|scalar|input|required",
-     "head gradient of entries without --seed: ones; ones for scalars only; a new variable each; refuse (default ones)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.headPolicy); }},
-    {"unused", "error|none|zeros", "gradient of an x that no y depends on (default error)", setUnused},
-    {"control-only", "unused|zeros",
-     "how to treat an x connected only by control dependencies: unused, or reached with a gradient of zeros "
-     "(default unused)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.controlOnly); }},
-    {"reach", "path|whole-graph",
-     "which operators must have a gradient: those between an x and a y, or all that some y depends on (default path)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.reach); }},
-    {"integers", "stop|permissive",
-     "whole numbers and truth values: they carry no gradient, or types are not looked at (default stop)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.integers); }},
-    {"zero-terms", "drop|keep",
-     "a gradient that is zero by definition of an operator: leave it out, or compute with it, so that 0 times inf is nan "
-     "(default drop)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.zeroTerms); }},
-    {"only-inputs", "true|false",
-     "false, which would also add to the gradients of every leaf, is not available (default true)", setOnlyInputs},
-    {"overwritten", "save|error",
-     "a gradient that reads a variable as it was before an operator overwrote it: save a copy, or refuse (default save)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.overwritten); }},
-    {"parameters", "NAME,...",
-     "of a program of blocks: the parameters that get gradients (default: all that are trainable)",
-     [](Options &o, const Flag &, StringRef v) { return append(o.parameters, v); }},
-    {"max-iterations", "N", "most steps of each loop of a program of blocks (default 10000)",
-     [](Options &o, const Flag &, StringRef v) {
-       return parsePositive(v, o.maxIterations) && o.maxIterations <= INT32_MAX;
-     }},
-    {"no-grad", "ENTRY,...", "no gradient flows into these entries, as if each were stopped where it is read",
-     [](Options &o, const Flag &, StringRef v) { return append(o.noGrad, v); }},
-    {"stop", "ENTRY,...", "treat these entries as constants",
-     [](Options &o, const Flag &, StringRef v) { return append(o.stop, v); }},
-    {"retain", "ENTRY,...", "also emit the gradients of these intermediate entries, after those of the x",
-     [](Options &o, const Flag &, StringRef v) { return append(o.retain, v); }},
-    {"req", "NAME=write|add|null",
-     "what `run` does with a gradient: overwrite, add to what is there, or skip it; repeatable", setRequest},
-    {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)", setMode},
-    {"sum-cap", "N", "sum fewer than N contributions at once, chain additions from N on (default 8)", setSumCap},
-    {"chain", "from-cap|up-to-cap",
-     "which sums become chains of additions: of --sum-cap contributions and more, or of up to --sum-cap (default from-cap)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.chain); }},
-    {"order", "K", "order of differentiation (default 1); every order's gradients become heads",
-     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.order) && o.order <= 16; }},
-    {"naming", "unique|mxnet|nnvm|fluid",
-     "how generated nodes are called; nnvm also sums at once, however many (default unique)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.naming); }},
-    {"dialect", "gradc|mxnet|primitives",
-     "mxnet: only operators that MXNet 1.9.1 loads and runs; primitives: only those of 'gradc ops --primitives' (default gradc)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.dialect); }},
-    {"emit", "combined|gradient",
-     "combined: forward heads, then gradients; gradient: gradients alone (default combined)", setEmit},
-    {"strict", "", "refuse repeated x and y, and an x that is also in --no-grad", setStrict},
-    {"recompute", "POLICY", "recompute forward values instead of keeping them (not available yet)",
-     [](Options &o, const Flag &, StringRef v) {
-       o.recompute = v.str();
-       return true;
-     }},
 
     {"partial", "", "allow shapes and types that stay unknown",
      [](Options &o, const Flag &, StringRef) {
@@ -325,13 +210,8 @@ constexpr Flag kFlags[] = {
        return v == "names";
      }},
 };
-static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(HeadPolicy::Required) == 3 &&
-              static_cast<int>(UnusedPolicy::Zeros) == 2 && static_cast<int>(OverwrittenPolicy::Error) == 1 &&
-              static_cast<int>(NamingStyle::Fluid) == 3 && static_cast<int>(ControlOnlyPolicy::Zeros) == 1 &&
-              static_cast<int>(ReachPolicy::WholeGraph) == 1 && static_cast<int>(IntegerPolicy::Permissive) == 1 &&
-              static_cast<int>(ZeroPolicy::Keep) == 1 && static_cast<int>(ChainPolicy::UpToCap) == 1 &&
-              static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Blocks) == 3 &&
-              static_cast<int>(ShowForm::Blocks) == 5 && static_cast<int>(Dialect::Primitives) == 2 &&
+static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(Backend::Reference) == 1 &&
+              static_cast<int>(ConvertForm::Blocks) == 3 && static_cast<int>(ShowForm::Blocks) == 5 &&
               static_cast<int>(FuseChoice::Norms) == 3);
 
 Error unknownFlag(StringRef name, ArrayRef<StringRef> allowed) {
@@ -367,6 +247,30 @@ Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowe
   return Failure(ErrorKind::Usage, "flag '--" + name + "' takes " + flag->value + ", got '" + value + "'");
 }
 
+/// What a flag says of one name; of two answers, one would be ignored.
+Error checkNames(StringRef flag, const auto &rows, auto name) {
+  StringSet<> seen;
+  for (const auto &row : rows)
+    if (!seen.insert(row.*name).second)
+      return Failure(ErrorKind::Usage, "flag '--" + flag + "' is given twice for '" + row.*name + "'");
+  return Error::success();
+}
+
+Error checkRepeated(const Options &options) {
+  if (Error error = checkNames("shape", options.shapes, &ShapeFlag::name)) return error;
+  if (Error error = checkNames("dtype", options.dtypes, &DTypeFlag::name)) return error;
+  const std::pair<StringRef, const std::vector<KeyValue> *> pairs[] = {
+      {"req", &options.requests},
+      {"input", &options.inputFiles},
+      {"feed", &options.train.feeds},
+      {"eval-feed", &options.train.evalFeeds},
+      {"optimizer-attr", &options.train.optimizerAttrs},
+  };
+  for (const auto &[flag, rows] : pairs)
+    if (Error error = checkNames(flag, *rows, &KeyValue::key)) return error;
+  return Error::success();
+}
+
 }  // namespace
 
 const Target *targetOf(Dialect dialect) {
@@ -379,7 +283,7 @@ const Target *targetOf(Dialect dialect) {
 }
 
 const Flag *findFlag(StringRef name) {
-  for (ArrayRef<Flag> table : {ArrayRef<Flag>(kFlags), trainFlags()})
+  for (ArrayRef<Flag> table : {ArrayRef<Flag>(kFlags), gradFlags(), trainFlags()})
     for (const Flag &flag : table)
       if (flag.name == name) return &flag;
   return nullptr;
@@ -397,7 +301,7 @@ Error parseFlags(ArrayRef<StringRef> args, ArrayRef<StringRef> allowed, Options 
       return error;
     }
   }
-  return Error::success();
+  return checkRepeated(options);
 }
 
 }  // namespace gradc

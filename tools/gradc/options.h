@@ -101,8 +101,8 @@ struct Flag {
 /// Every flag there is, by name; null for an unknown one.
 const Flag *findFlag(llvm::StringRef name);
 
-/// Reads `args` (after the verb) into `options`; only `allowed` flags are accepted. Usage errors name the flag, what it
-/// takes, and the closest flag of the verb.
+/// Reads `args` (after the verb) into `options`; only `allowed` flags are accepted, and `NAME=VALUE` once for each name, head
+/// gradients apart. Usage errors name the flag, what it takes, and the closest flag of the verb.
 llvm::Error parseFlags(llvm::ArrayRef<llvm::StringRef> args, llvm::ArrayRef<llvm::StringRef> allowed, Options &options);
 
 }  // namespace gradc

@@ -2,6 +2,7 @@
 #include "render.h"
 
 #include "remedies.h"
+#include "tools/drawing/table.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -21,8 +22,8 @@ bool startsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 
 
 size_t numCharacters(StringRef text) { return static_cast<size_t>(llvm::count_if(text, startsCharacter)); }
 
-/// Control characters of a hostile file must not reach the terminal.
-std::string printable(StringRef text) {
+/// The text of an excerpt, in which every byte keeps its place: control characters must not reach the terminal.
+std::string blanked(StringRef text) {
   std::string clean = text.str();
   for (char &c : clean)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -104,7 +105,7 @@ void Diagnostics::printExcerpt(const Position &position) {
   while (begin > 0 && !startsCharacter(line[begin])) --begin;
   size_t end = std::min(begin + kWidth, line.size());
   while (end < line.size() && !startsCharacter(line[end])) ++end;
-  os << "  " << printable(line.slice(begin, end)) << "\n";
+  os << "  " << blanked(line.slice(begin, end)) << "\n";
   os.indent(2 + static_cast<unsigned>(numCharacters(line.slice(begin, at)))) << "^\n";
 }
 
@@ -112,7 +113,7 @@ void Diagnostics::printText(const Message &message, std::optional<Position> posi
   if (position) os << path << ':' << position->line << ':' << position->column << ": ";
   else if (source) os << path << ": ";
   else os << "gradc: ";
-  os << message.severity << ": " << message.text;
+  os << message.severity << ": " << printable(message.text);
   if (!message.kind.empty()) os << " [" << message.kind << ']';
   os << '\n';
   if (position) printExcerpt(*position);

@@ -9,6 +9,8 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <utility>
+
 using namespace llvm;
 
 namespace gradc {
@@ -16,6 +18,10 @@ namespace gradc {
 Tool::Tool(Diagnostics &diagnostics) : diagnostics(diagnostics) { registerBuiltinOps(context.ops); }
 
 Expected<std::unique_ptr<MemoryBuffer>> readFile(StringRef path) {
+  static bool isInputRead = false;  // there is one standard input, and it ends
+  if (path == "-" && std::exchange(isInputRead, true))
+    return Failure(ErrorKind::Usage, "standard input is requested for two files, and can be only one of them")
+        .note("without FILE the graph is read from it");
   ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFileOrSTDIN(path);
   if (buffer) return std::move(*buffer);
   const StringRef name = path == "-" ? StringRef("<stdin>") : path;

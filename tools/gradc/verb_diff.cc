@@ -12,8 +12,6 @@ namespace {
 
 Expected<int> runDiff(Tool &tool) {
   const std::vector<std::string> &files = tool.options.files;
-  if (files[0] == "-" && files[1] == "-")
-    return Failure(ErrorKind::Usage, "standard input can be only one of the two graphs");
   Expected<Graph> left = load(tool, files[0]);
   if (!left) return left.takeError();
   Expected<Graph> right = load(tool, files[1]);
@@ -23,7 +21,7 @@ Expected<int> runDiff(Tool &tool) {
   DiffResult result = diffGraphs(*left, *right, options);
   std::string text;
   raw_string_ostream os(text);
-  for (const Difference &difference : result.differences) os << difference.text << '\n';
+  for (const Difference &difference : result.differences) os << printable(difference.text) << '\n';
   if (result.numDifferences > result.differences.size())
     os << "and " << countOf(result.numDifferences - result.differences.size(), "more difference") << '\n';
   if (Error error = writeText(tool, text)) return error;

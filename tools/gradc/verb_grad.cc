@@ -104,7 +104,7 @@ Error checkOptions(const Options &options) {
   if (!options.onlyInputs)
     return Failure(ErrorKind::UnsupportedOption,
                    "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
-        .note("'--wrt all' asks for every leaf, '--req NAME=add' adds to what is there");
+        .note("'--wrt all' requests every leaf, '--req NAME=add' adds to the values given");
   if (options.show != ShowForm::Text && options.show != ShowForm::Graph && options.show != ShowForm::Blocks)
     return Failure(ErrorKind::Usage, "'gradc grad' takes '--as graph' or '--as blocks'");
   if (options.floatAs)

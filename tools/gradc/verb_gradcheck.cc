@@ -96,6 +96,18 @@ void noteConstantsInside(Tool &tool, const Graph &graph) {
     }
 }
 
+/// Notes a possible cause that is not in the table of an emitted graph.
+void noteUnrecorded(Tool &tool, const Graph &graph, const GradcheckReport &result) {
+  if (!graph.table().gradient) return;
+  if (result.factor)
+    return tool.diagnostics.note("every gradient is " + formatNumber(*result.factor) +
+                                 " times its difference; an emitted graph does not record '--loss-scale', nor that an "
+                                 "output was differentiated several times");
+  if (tool.options.of.empty())
+    tool.diagnostics.note("an emitted graph does not record which outputs were differentiated; if not all its heads "
+                          "were, '--of' names them");
+}
+
 Expected<int> runGradcheck(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
@@ -110,6 +122,7 @@ Expected<int> runGradcheck(Tool &tool) {
   if (!result) return result.takeError();
   if (Error error = writeText(tool, report(*result))) return error;
   if (result->passed()) return 0;
+  noteUnrecorded(tool, *input, *result);
   noteConstantsInside(tool, *input);
   return 1;
 }

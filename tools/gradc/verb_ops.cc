@@ -80,7 +80,7 @@ void printMissing(raw_ostream &os, Context &context, uint64_t order) {
 /// Tries every file; the error of one that cannot be read determines the exit code.
 Expected<int> printCoverage(Tool &tool) {
   if (tool.options.files.empty())
-    return Failure(ErrorKind::Usage, "--coverage needs the files of one network or more").note("`gradc help ops`");
+    return Failure(ErrorKind::Usage, "--coverage needs the file of at least one network").note("`gradc help ops`");
   Coverage coverage(tool.context);
   int code = 0;
   for (const std::string &path : tool.options.files) {

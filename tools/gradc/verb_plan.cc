@@ -35,8 +35,8 @@ void printStacks(raw_ostream &os, const Graph &graph, const Inference &inference
     perStep += inference.elements(e) / rows * dtypeBytes(inference.dtype[e]);
   }
   if (perStep > 0)
-    os << "stacks     " << bytes(perStep) << " per step of " << path << graph.describe(n) << ", at most "
-       << countOf(static_cast<size_t>(rows), "step") << '\n';
+    os << "stacks     " << bytes(perStep) << " per step of " << printable((path + graph.describe(n)).str())
+       << ", at most " << countOf(static_cast<size_t>(rows), "step") << '\n';
 }
 
 /// One line for each body that is planned, however often it is used, under the node that has it.
@@ -84,7 +84,7 @@ std::string report(const Graph &graph, const Inference &inference, const MemoryP
   os << "\nexternal   " << bytes(plan.externalBytes) << " of variables and heads\n";
   if (plan.numUnplanned > 0) os << "unplanned  " << countOf(plan.numUnplanned, "value") << " of unknown shape\n";
   if (plan.peakNode.isValid())
-    os << "peak       at " << graph.describe(plan.peakNode) << ", node " << plan.peakNode.value << '\n';
+    os << "peak       at " << printable(graph.describe(plan.peakNode)) << ", node " << plan.peakNode.value << '\n';
   printBodies(os, graph, inference, plan);
   return text;
 }

@@ -20,7 +20,8 @@ namespace gradc {
 namespace {
 
 struct Summary {
-  double lowest = HUGE_VAL, highest = -HUGE_VAL, sum = 0;
+  double lowest = std::nan(""), highest = std::nan("");  // NaN unless some element is not
+  double sum = 0;
   int64_t numNonFinite = 0;
 };
 

@@ -1,0 +1,15 @@
+// Why a graph cannot run. Tested by tests/executor_errors_test.cc, tests/session_test.cc
+#pragma once
+
+#include "passes/infer.h"
+
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+/// InferMissing: the shape or type of entry e of node n is not known.
+llvm::Error unknownTensor(const Graph &graph, const Inference &inference, NodeId n, EntryId e);
+/// UnknownOp: nothing computes node n.
+llvm::Error noKernel(const Graph &graph, NodeId n);
+
+}  // namespace gradc

@@ -1,0 +1,11 @@
+// The rows of the flags that describe a gradient request. Tested by tests/cli_test.cc
+#pragma once
+
+#include "options.h"
+
+namespace gradc {
+
+/// Rows in addition to those of options.cc.
+llvm::ArrayRef<Flag> gradFlags();
+
+}  // namespace gradc
