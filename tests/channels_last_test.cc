@@ -41,31 +41,50 @@ const Layer kLayers[] = {
      "Deconvolution(a, w, b) {kernel=(3,3), stride=(2,2), num_filter=3, no_bias=False}", true, 4},
 };
 
+/// Runs the gradients of the network's only head toward `data` and `parameters`.
+void expectAgreement(const std::string &text, std::vector<std::string> parameters, DimsBuffer data,
+                     uint32_t numChannelsLast) {
+  for (unsigned threads : {1u, 3u}) {
+    TestContext context;
+    const Graph graph = cantFail(parseGraph(context, text));
+    Bindings bindings = drawBindings(graph, {{"data", data}});
+    Array head = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads()[0];
+    for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
+    bindings["p1_0"] = head;
+    std::vector<std::string> variables = parameters;
+    variables.push_back("data");
+    const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+    FastOptions options;
+    options.run.floatAs = DType::Float32;
+    options.threads = threads;
+    const FastResult found = runFast(gradient, bindings, options);
+    EXPECT_EQ(found.surprises, "");
+    EXPECT_EQ(found.numChannelsLast, numChannelsLast);
+    const NaiveRun expected = cantFail(NaiveRun::run(gradient, bindings, options.run));
+    EXPECT_EQ(difference(found.heads, expected, gradient, fastTolerance(DType::Float32)), "");
+  }
+}
+
 TEST(ChannelsLast, RUN_02_LayersAgreeWithReference) {
-  for (const Layer &layer : kLayers)
-    for (unsigned threads : {1u, 3u}) {
-      SCOPED_TRACE(layer.what);
-      TestContext context;
-      const Graph graph = cantFail(parseGraph(
-          context, "c1 = Convolution(data, v1) {kernel=(1,1), num_filter=32, no_bias=True}; a = relu(c1); y = " +
-                       std::string(layer.text) +
-                       "; r = relu(y); c2 = Convolution(r, v2) {kernel=(1,1), num_filter=16, no_bias=True}; heads c2"));
-      std::vector<std::string> variables = {"data", "v1", "w", "v2"};
-      if (layer.hasBias) variables.push_back("b");
-      Bindings bindings = drawBindings(graph, {{"data", DimsBuffer{2, 4, 16, 17}}});
-      const NaiveRun forward = cantFail(NaiveRun::run(graph, bindings, NaiveOptions()));
-      Array head = forward.heads()[0];
-      for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
-      bindings["p1_0"] = head;
-      const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
-      FastOptions options;
-      options.run.floatAs = DType::Float32;
-      options.threads = threads;
-      const FastResult found = runFast(gradient, bindings, options);
-      EXPECT_EQ(found.surprises, "");
-      EXPECT_EQ(found.numChannelsLast, layer.numChannelsLast);
-      const NaiveRun expected = cantFail(NaiveRun::run(gradient, bindings, options.run));
-      EXPECT_EQ(difference(found.heads, expected, gradient, fastTolerance(DType::Float32)), "");
+  for (const Layer &layer : kLayers) {
+    SCOPED_TRACE(layer.what);
+    std::vector<std::string> parameters = {"v1", "w", "v2"};
+    if (layer.hasBias) parameters.push_back("b");
+    expectAgreement("c1 = Convolution(data, v1) {kernel=(1,1), num_filter=32, no_bias=True}; a = relu(c1); y = " +
+                        std::string(layer.text) +
+                        "; r = relu(y); c2 = Convolution(r, v2) {kernel=(1,1), num_filter=16, no_bias=True}; heads c2",
+                    parameters, {2, 4, 16, 17}, layer.numChannelsLast);
+  }
+}
+
+// Images of colours are row-major, what is computed from them is channels-last.
+TEST(ChannelsLast, RUN_02_FirstLayersAgreeWithReference) {
+  for (int64_t colours : {1, 2, 3, 4, 5})
+    for (const char *window : {"kernel=(3,3), pad=(1,1)", "kernel=(7,5), stride=(2,2), pad=(3,2)", "kernel=(1,1)"}) {
+      SCOPED_TRACE(::testing::Message() << colours << " colours, " << window);
+      expectAgreement("y = Convolution(data, w, b) {num_filter=32, " + std::string(window) +
+                          "}; r = relu(y); c = Convolution(r, v) {kernel=(1,1), num_filter=16, no_bias=True}; heads c",
+                      {"w", "b", "v"}, {2, colours, 12, 13}, 4);
     }
 }
 

@@ -25,7 +25,8 @@ namespace {
 struct ConvolutionDescs {
   memory::desc x, w, b, y;        // outside
   memory::desc anyX, anyW, anyY;  // inside, or `any` where the primitive chooses
-  bool isLast;                    // inside
+  bool isLast;                    // inside, both images
+  bool convertsColours;           // x inside has the channels last, although they do not fill a vector
   bool readsTiles;                // forward
   memory::dims stride, dilate, pad;
 };
@@ -64,8 +65,9 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   d.w = g.channelsLast ? channelsLastFilters(w) : denseDesc(withoutOneGroup(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
   d.isLast = suitsChannelsLast(g) && (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
-  d.anyX = insideDesc(x, d.isLast);
-  d.anyY = insideDesc(y, d.isLast);
+  d.convertsColours = !g.channelsLast && yLayout == Layout::ChannelsLast && prefersConvertedColours(g);
+  d.anyX = insideDesc(x, d.isLast || d.convertsColours);
+  d.anyY = insideDesc(y, d.isLast || d.convertsColours);
   d.anyW = anyDesc(withoutOneGroup(w));
   d.readsTiles = d.isLast && prefersTiles(g, operands.wLayout == Layout::FilterTiles);
   d.stride = {g.stride[1], g.stride[2]};
@@ -116,6 +118,10 @@ std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d,
     return std::nullopt;
   return desc;
 }
+
+/// Whether it is oneDNN's newer code, which needs AVX-512. Where it is missing, the weight gradient of a channels-last image
+/// with few channels is slow.
+bool isRowCode(const Forward::primitive_desc &desc) { return StringRef(desc.impl_info_str()).starts_with("brg"); }
 
 DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
   std::optional<Forward::primitive_desc> desc;
@@ -269,7 +275,8 @@ void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const Conv
   ConvolutionDescs d = describe(*site.kind, operands);
   if (d.isLast && d.x == d.anyX && d.y == d.anyY && prefersProduct(g))
     return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
-  if (d.isLast && prefersCopies(g)) d.anyX = anyDesc(dimsOf(d.x)), d.anyY = anyDesc(dimsOf(d.y));
+  const bool hasSlowCode = d.convertsColours && !isRowCode(forwardDesc(d, false, d.anyW));
+  if (hasSlowCode || (d.isLast && prefersCopies(g))) d.anyX = anyDesc(dimsOf(d.x)), d.anyY = anyDesc(dimsOf(d.y));
   std::vector<uint8_t> slots = {0, 1, static_cast<uint8_t>(kOut + weight)};
   if (hasBias) slots.push_back(kOut + weight + 1);
   kernel.add(weightStep(d, hasBias), std::move(slots));

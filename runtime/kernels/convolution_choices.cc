@@ -33,6 +33,10 @@ bool suitsChannelsLast(const ConvGeometry &g) {
 
 bool hasFewChannels(const ConvGeometry &g) { return g.groups == 1 && g.in.channels <= 4; }
 
+bool prefersConvertedColours(const ConvGeometry &g) {
+  return hasFewChannels(g) && g.in.channels >= 3 && g.out.channels % 16 == 0;
+}
+
 bool prefersTiles(const ConvGeometry &g, bool areTiles) {
   constexpr int64_t kFewPixels = 64;  // too few to make up for a conversion
   return g.groups == 1 && (hasShortRows(g, g.out.extent[2]) || (areTiles && numPixels(g) <= kFewPixels));

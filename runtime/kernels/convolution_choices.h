@@ -14,6 +14,9 @@ bool suitsChannelsLast(const ConvGeometry &g);
 /// vectors: with one or three channels, most of the work is padding.
 bool hasFewChannels(const ConvGeometry &g);
 
+/// Whether a channels-last result is worth converting an image of three or four channels, colours, which is smaller.
+bool prefersConvertedColours(const ConvGeometry &g);
+
 // The following are about channels-last images that suit.
 
 /// Whether the forward convolution is faster on filters in tiles than in the format that oneDNN chooses. `areTiles`: they are
