@@ -45,6 +45,7 @@ constexpr StringRef kOwn[] = {
     "_ctc_loss_grad",
     "_deconvolution_data_grad",
     "_deconvolution_weight_grad",
+    "_grad_add",
     "_gradient_tap",
     "_in_training",
     "_index_like",
@@ -144,6 +145,10 @@ void repeatAxesLike(DecomposeRule &d) {
   d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
 }
 
+// MXNet computes the second operand of a `_grad_add` directly into the sum, and its loops and branches overwrite what they should
+// add to.
+void gradAdd(DecomposeRule &d) { d.y(0, d.emit(kElemwiseAdd, {d.x(0), d.x(1)})); }
+
 void asRows(DecomposeRule &d) { d.y(0, d.emit(kReshape, {d.x(0)}, {{"shape", "(-1,0)"}, {"reverse", "True"}})); }
 
 // MXNet cannot take the type from another value, so it has to be known.
@@ -171,6 +176,7 @@ constexpr TargetRow kRows[] = {
     {"_cast_like", castLike},
     {"_cond", mxnetCond},
     {"_foreach", mxnetLoop},
+    {"_grad_add", gradAdd},
     {"_index_like", mxnetIndexLike},
     {"_repeat_axes_like", repeatAxesLike},
     {"_scan", mxnetLoop},

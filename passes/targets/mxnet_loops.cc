@@ -328,7 +328,7 @@ bool isMxnetFlow(const NodeKind &kind) {
 }
 
 bool isInMxnetBodies(const NodeKind &kind) {
-  static constexpr StringRef kWithout[] = {"_cond", "_grad_add", "_slice_assign", "_while_loop"};
+  static constexpr StringRef kWithout[] = {"_cond", "_slice_assign", "_while_loop"};
   if (kind.op->name == "_backward_gather_nd") return kind.attrs.get("shape").has_value();
   if (kind.op->flags.isBackward)
     return false;  // their shapes come from the forward node, which a step need not compute
