@@ -4,6 +4,7 @@
 #include "ir/bodies.h"
 #include "ir/dense_map.h"
 #include "ir/error.h"
+#include "ir/inference.h"
 #include "ir/out_of_memory.h"
 
 using namespace llvm;
@@ -138,15 +139,26 @@ class Verifier {
                                                graph.describe(v.node) + ", but only variables have versions");
   }
 
+  // A forward node is there for shapes. MXNet's `_backward_gather_nd` does without if its attribute `shape` is given.
+  static bool knowsShapes(const NodeKind &kind) {
+    if (!kind.op->shape || kind.flow || kind.numInputs == NodeKind::kAnyInputs) return false;
+    ShapeTable shapes;
+    SmallVector<ShapeId, 4> in(kind.numInputs, kUnknownShape), out(kind.numOutputs, kUnknownShape);
+    ShapeInference inference(shapes, kind, in, out, false);
+    kind.op->shape(inference);
+    return !inference.hasFailed() &&
+           llvm::all_of(out, [&](ShapeId shape) { return shapes[shape].hasRank() && shapes[shape].numUnknown() == 0; });
+  }
+
   void checkBackward(NodeId n) {
     if (graph.isVariable(n) || !graph.op(n)->flags.isBackward) return;
     ArrayRef<NodeId> deps = graph.controlDeps(n);
-    if (deps.empty())
+    if (deps.empty() && !knowsShapes(graph.kind(n)))
       report(Failure(ErrorKind::BackwardMatch, graph.describe(n) +
                                                    " is a backward operator without control dependency, "
                                                    "expected its forward node as the first one")
                  .at(n));
-    else if (graph.isVariable(deps.front()))
+    else if (!deps.empty() && graph.isVariable(deps.front()))
       report(Failure(ErrorKind::BackwardMatch, "the first control dependency of " + graph.describe(n) +
                                                    " should be its forward node, found " + graph.describe(deps.front()))
                  .at(n));

@@ -7,6 +7,7 @@
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 
@@ -174,12 +175,34 @@ Failure stale(const Graph &graph, const SavedCopy &copy) {
       .at(user.isValid() ? user : reader);
 }
 
+// A node overwrites what its bodies overwrite.
+bool overwritesInside(const NodeKind &kind) { return kind.flow && !kind.mutated.isEmpty(); }
+
+// One memory at two inputs that a body overwrites has no order of writes. What it also reads is saved.
+Error checkTwice(const Graph &graph, NodeId n) {
+  ArrayRef<Value> inputs = graph.inputs(n);
+  DenseMap<uint32_t, size_t> first;  // by variable
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!graph.kind(n).isMutated(i)) continue;
+    const auto [earlier, isNew] = first.try_emplace(inputs[i].node.value, i);
+    if (!isNew)
+      return Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites inputs " + Twine(earlier->second) +
+                                                 " and " + Twine(i) + " in a body, and both are " +
+                                                 graph.describe(inputs[i].node) + ", expected different variables")
+          .at(n);
+  }
+  return Error::success();
+}
+
 Error checkTargets(const Graph &graph, ArrayRef<VariableAccess> rows) {
   for (const VariableAccess &row : rows)
     if (row.isWrite && !graph.isVariable(row.variable))
       return Failure(ErrorKind::BadMutation, graph.describe(row.node) + " overwrites " + graph.describe(row.variable) +
                                                  ", expected a variable there")
           .at(row.node);
+  for (uint32_t n = 0; n < graph.numNodes() && !rows.empty(); ++n)
+    if (overwritesInside(graph.kind(NodeId(n))))
+      if (Error error = checkTwice(graph, NodeId(n))) return error;
   return Error::success();
 }
 
@@ -211,9 +234,6 @@ Expected<OrderedGraph> orderNodes(Context &context, const Graph &graph, Overwrit
   consumeError(std::move(error));
   return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
 }
-
-// A node overwrites what its bodies overwrite.
-bool overwritesInside(const NodeKind &kind) { return kind.flow && !kind.mutated.isEmpty(); }
 
 /// Puts bodies in order, each once. Recursion is as deep as bodies are nested.
 class BodyOrder {
@@ -280,7 +300,9 @@ class BodyOrder {
 };
 
 Error checkNodes(const Graph &graph, const Schedule &schedule) {
-  OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(listAccesses(graph));
+  const std::vector<VariableAccess> rows = listAccesses(graph);
+  if (Error error = checkTargets(graph, rows)) return error;
+  OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(rows);
   if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
   for (const Dependency &dependency : plan.dependencies)
     if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))

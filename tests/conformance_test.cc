@@ -31,7 +31,6 @@ struct Refusal {
 constexpr uint32_t kByItself = 99;  // no graph of MXNet's operators leads to it: only its own samples have it
 constexpr Refusal kRefusals[] = {
     {"_adagrad_update", kByItself, "MXNet takes row-sparse gradients only"},
-    {"_as_rows", 2, "the number of rows is that of another value, which no reshape of MXNet's takes over"},
     {"_assign", kByItself, "MXNet overwrites states inside the operators that have them"},
     {"_constant", kByItself, "MXNet makes tensors of one value alone"},
     {"_convolution_data_grad", 2, "MXNet has it inside _backward_Convolution, which has no gradient"},
@@ -41,9 +40,6 @@ constexpr Refusal kRefusals[] = {
     {"_polygamma", 2, "MXNet has psi inside its gradient operators alone"},
     {"_pool_gather", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_pooling_grad", 2, "MXNet has no gradient of _backward_Pooling"},
-    {"_scatter_along_axis", 1,
-     "MXNet has it inside _backward_topk, which takes the shape from its forward node; the gradient of _shuffle, which MXNet "
-     "lacks, needs it"},
     {"_scatter_nd", kByItself, "MXNet puts values on zeros alone"},
     {"_sample_normal", 1, "MXNet's keeps the noise to itself, which the gradient reads"},
     {"_sample_uniform", 1, "MXNet's keeps the noise to itself, which the gradient reads"},
@@ -60,7 +56,6 @@ constexpr Refusal kRefusals[] = {
     {"_sort_order", kByItself, "MXNet's argsort leaves open where NaN goes"},
     {"_scheduled_signum_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"digamma", kByItself, "MXNet has psi inside its gradient operators alone"},
-    {"_take_along_axis", 2, "MXNet has no gradient of _backward_topk"},
     {"_uniform_like", kByItself, "MXNet draws inside the operators that are random"},
 };
 

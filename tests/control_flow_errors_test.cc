@@ -1,5 +1,6 @@
 // Loops, branches and calls that are refused: lists, counts, lengths and states that disagree, what a body overwrites twice, a
 // host's loop without a limit, bodies that are too deep.
+#include "passes/order_mutation.h"
 #include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
 
@@ -166,7 +167,7 @@ TEST(ControlFlowErrors, E_30_MUT_06_WhatABodyOverwritesIsGivenToItOnce) {
   EXPECT_EQ(refusal("_cond", branch, {asks, bump, body("y = _copy(a)")}), "success");
 
   Context &context = testContext();
-  auto given = [&](ArrayRef<size_t> which, StringRef text) {
+  auto callOf = [&](ArrayRef<size_t> which, StringRef text) {
     GraphBuilder builder(context);
     const std::array<Value, 2> variables = {builder.addVariable("x", Attrs()), builder.addVariable("m", Attrs())};
     SmallVector<Value, 3> operands;
@@ -175,7 +176,10 @@ TEST(ControlFlowErrors, E_30_MUT_06_WhatABodyOverwritesIsGivenToItOnce) {
     const Value node = {
         builder.addKind(cantFail(context.kind(*context.ops.find("_call"), attrs, body(text))), operands, NodeId())};
     builder.setName(node.node, "twice", "");
-    return describeError(verifyGraph(cantFail(std::move(builder).freeze({node}, {})).graph, 5));
+    return cantFail(std::move(builder).freeze({node}, {})).graph;
+  };
+  auto given = [&](ArrayRef<size_t> which, StringRef text) {
+    return describeError(verifyGraph(callOf(which, text), 5));
   };
   const StringRef plain = "b = elemwise_add(a, c); y = test_accumulate(b, s); heads y";
   EXPECT_EQ(given({0, 0, 1}, plain), "success");
@@ -183,6 +187,18 @@ TEST(ControlFlowErrors, E_30_MUT_06_WhatABodyOverwritesIsGivenToItOnce) {
             "[bad_mutation] node 'twice' (_call) overwrites input 2 in a body and reads input 1, and both are variable "
             "'m', expected different variables");
   EXPECT_EQ(given({0, 1, 1}, "b = reshape_like(a, c); y = test_accumulate(b, s); heads y"), "success");
+
+  // Where graphs are not verified: what is overwritten twice has no order, what is also read is saved first.
+  const Graph twice = callOf({0, 1, 1}, "y = test_accumulate(a, s); z = test_accumulate(y, t); heads z");
+  const StringRef outcome = "[bad_mutation] node 'twice' (_call) overwrites inputs 1 and 2 in a body, and both are "
+                            "variable 'm', expected different variables";
+  EXPECT_EQ(describeError(checkMutationOrder(twice)), outcome);
+  EXPECT_EQ(describeError(orderMutations(context, twice, OverwrittenPolicy::Save)), outcome);
+  EXPECT_EQ(describeError(Session::create(context, twice, {{"x", doubles({1}, {1})}, {"m", doubles({1}, {2})}}, {})),
+            outcome);
+  const Graph reads = callOf({0, 1, 1}, plain);
+  EXPECT_EQ(describeError(checkMutationOrder(reads)).substr(0, 15), "[stale_version]");
+  EXPECT_EQ(cantFail(orderMutations(context, reads, OverwrittenPolicy::Save)).numCopies, 1u);
 }
 
 // Its state goes through the body as many times as the flow says.

@@ -347,6 +347,44 @@ def convolved():
     return group(*contrib.foreach(body, x, [s])), drawn(x=(2, 1, 2, 4, 4), s=(1, 2, 4, 4), w=(2, 2, 3, 3))
 
 
+def ordered_in_loop():
+    x, s = var("x s")
+
+    def body(i, states):
+        new = sym.tanh(i * states[0])
+        return [sym.topk(new, k=2, ret_typ="value", axis=0), sym.sort(new, axis=1)], [sym.sort(new, axis=-1, is_ascend=False)]
+
+    return group(*contrib.foreach(body, x, [s])), drawn(x=(3, 2, 4), s=(2, 4))
+
+
+def entropy_in_loop():
+    x, label, s, w = var("x label s w")
+
+    def body(i, states):
+        scores = sym.dot(i[0] * states[0], w)
+        return sym.softmax_cross_entropy(scores, i[1]), [states[0] * 1.5]
+
+    return group(*contrib.foreach(body, [x, label], [s])), {**drawn(x=(3, 2, 4), s=(2, 4), w=(4, 3)), "label": [[0, 1], [2, 2], [1, 0]]}
+
+
+def counted_in_cond(p):
+    predicate, a, b = var("p a b")
+
+    def loop():
+        return contrib.while_loop(lambda a: sym.sum(a) < 2, lambda a: ([], [a * 1.5 + b]), [a], max_iterations=4)[1][0]
+
+    return contrib.cond(predicate > 0, loop, lambda: a * b), {"p": [p], "a": [0.25, 0.5], "b": [0.125, 0.25]}
+
+
+def indexed_in_cond(p):
+    predicate, index, table = var("p index table")
+
+    def pick():
+        return sym.tanh(sym.take(table, sym.Cast(index, dtype="int64"))) * 2
+
+    return contrib.cond(predicate > 0, pick, lambda: table * table), {"p": [p], "index": [2.5, 0.5, 0.25], **drawn(table=3)}
+
+
 LOOPS = {
     "cf03": cf03, "two_states": two_states, "only_states": only_states, "swapped": swapped, "squares": squares,
     "powers": powers, "cf08": cf08, "cond": lambda: cond(1), "cond:else": lambda: cond(-1), "cf11": cf11,
@@ -357,7 +395,9 @@ LOOPS = {
     "moved_in_loop": moved_in_loop, "chained": chained, "rows_of_rows": rows_of_rows, "newton": newton, "all_steps": all_steps,
     "wide_while": wide_while, "while_in_while": while_in_while, "curved_cond": lambda: curved_cond(1),
     "curved_cond:else": lambda: curved_cond(-1), "loop_in_cond": lambda: loop_in_cond(1), "loop_in_cond:else": lambda: loop_in_cond(-1),
-    "still_dropout": still_dropout, "convolved": convolved,
+    "still_dropout": still_dropout, "convolved": convolved, "ordered_in_loop": ordered_in_loop, "entropy_in_loop": entropy_in_loop,
+    "counted_in_cond": lambda: counted_in_cond(1), "counted_in_cond:else": lambda: counted_in_cond(-1),
+    "indexed_in_cond": lambda: indexed_in_cond(1), "indexed_in_cond:else": lambda: indexed_in_cond(-1),
 }
 
 

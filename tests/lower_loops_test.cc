@@ -146,6 +146,7 @@ void expectMxnetsValues(const Graph &graph, const std::vector<NamedArray> &array
   const Inference known = cantFail(infer(testContext(), graph, hints, {}));
   const Graph lowered = cantFail(lowerTo(testContext(), graph, kMxnetTarget, &known));
   expectMxnets(lowered);
+  EXPECT_EQ(describeError(verifyGraph(lowered, 5)), "success");
   const Tensors expected = testing::run(graph, arrays), found = testing::run(lowered, arrays);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t h = 0; h < found.size(); ++h) {
@@ -160,28 +161,46 @@ Floats wave(size_t size) {
   return values;
 }
 
+// A loop with a condition, which counts its steps for its gradient.
+Graph loopInABranch() {
+  return around(
+      "_while_loop", {"a", "b"},
+      {{"num_args", "4"},
+       {"num_outputs", "1"},
+       {"num_out_data", "0"},
+       {"max_iterations", "3"},
+       {"cond_input_locs", "(0,)"},
+       {"func_input_locs", "(0, 1)"},
+       {"func_var_locs", "(0,)"}},
+      {body("n = sum(a); q = _lesser_scalar(n) {scalar=4}"), body("c = exp(a); z = elemwise_add(c, b); heads z")}, 1);
+}
+
 // What a branch saves is zeros in the other one: of its own type, and of a shape that MXNet cannot spell where it is empty.
 TEST(LowerLoops, A_14_CF_09_ZerosOfTheOtherBranch) {
   const auto branches = [](const Graph &first, const Graph &second) {
-    const bool readsDecision = bodyInputs(second).size() == 3;
+    const auto locations = [](const Graph &branch) { return bodyInputs(branch).size() == 3 ? "(0, 1, 2)" : "(1, 2)"; };
     return around("_cond", {"p", "a", "b"},
                   {{"num_args", "6"},
                    {"num_outputs", "1"},
                    {"cond_input_locs", "(0,)"},
-                   {"then_input_locs", "(1, 2)"},
-                   {"else_input_locs", readsDecision ? "(0, 1, 2)" : "(1, 2)"}},
+                   {"then_input_locs", locations(first)},
+                   {"else_input_locs", locations(second)}},
                   {body("q = _copy(p)"), first, second}, 1);
   };
   const Graph other = body("c = sin(a); z = elemwise_mul(c, b); heads z");
   const Graph typed = branches(body("s = Cast(a) {dtype=float64}; t = exp(s); u = sin(t); v = Cast(u) {dtype=float32};"
                                     "z = elemwise_mul(v, b); heads z"),
                                other);
-  const Graph nested = branches(other, branches(body("c = exp(a); z = elemwise_mul(c, b); heads z"), other));
+  const Graph inner = branches(body("c = exp(a); z = elemwise_mul(c, b); heads z"), other);
+  const Graph second = branches(other, inner), first = branches(inner, other);
   const Graph whole =
       branches(body("i = Cast(a) {dtype=int32}; c = take(b, i); z = elemwise_mul(c, b); heads z"), other);
+  const Graph whole64 =
+      branches(body("i = Cast(a) {dtype=int64}; c = take(b, i); z = elemwise_mul(c, b); heads z"), other);
+  const Graph counted = branches(loopInABranch(), other);
   const Graph empty = branches(body("c = exp(a); d = sin(c); z = elemwise_mul(d, b); heads z"), other);
-  for (float p : {1.f, 0.f}) {
-    for (const Graph &graph : {typed, nested, whole})
+  for (float p : {1.f, 0.5f, 0.f}) {
+    for (const Graph &graph : {typed, first, second, whole, whole64, counted})
       expectMxnetsValues(testing::gradientOf(graph, {"a", "b"}).graph,
                          {{"p", floats({1}, {p})}, {"a", floats({2}, {0.5, -1})}, {"b", floats({2}, {2, 3})}});
     expectMxnetsValues(testing::gradientOf(empty, {"a", "b"}).graph,
@@ -215,6 +234,46 @@ TEST(LowerLoops, A_14_LossesInABody) {
                                                            {"label", isSoftmax ? floats({2, 3}, {0, 2, 1, 3, 3, 0})
                                                                                : floats({2, 3, 4}, Floats(24, 0.5))},
                                                            {"s", floats({3, 4}, wave(12))}});
+    }
+}
+
+Graph foreachOf(StringRef text) {
+  return around("_foreach", {"x", "s"},
+                {{"num_args", "3"},
+                 {"num_outputs", "2"},
+                 {"num_out_data", "1"},
+                 {"in_data_locs", "(0,)"},
+                 {"in_state_locs", "(1,)"},
+                 {"remain_locs", "()"}},
+                body(text), 2);
+}
+
+// Elements picked and put by position, and rows of the last axis.
+TEST(LowerLoops, A_14_WhatHigherOrdersInABodyNeed) {
+  const std::vector<NamedArray> arrays = {{"x", floats({2, 2, 3, 4}, wave(48))}, {"s", floats({2, 3, 4}, wave(24))}};
+  for (StringRef y : {"topk(t) {k=2, ret_typ=value, axis=1}", "sort(t) {axis=-1}", "sort(t) {axis=None}",
+                      "FullyConnected(t, w) {num_hidden=6, no_bias=True, flatten=False}"})
+    for (uint32_t order : {1, 2, 3}) {
+      const std::string w = y.contains('w') ? "v = Reshape(s) {shape=(6,4)}; w = _mul_scalar(v) {scalar=0.125};" : "";
+      const std::string text =
+          "m = elemwise_mul(d, s); t = tanh(m);" + w + "y = " + y.str() + "; n = sin(m); heads y, n";
+      expectMxnetsValues(gradientOf(foreachOf(text), {"x", "s"}, order), arrays);
+    }
+}
+
+// MXNet's cumulative sum fails for a negative axis.
+TEST(LowerLoops, A_14_MxnetSumsAlongANumberedAxis) {
+  for (bool isKnown : {false, true})
+    for (auto [axis, expected] :
+         {std::pair("-1", Floats{0, 1, 2, 0, 1, 2}), std::pair("-2", Floats{0, 0, 0, 1, 1, 1})}) {
+      const Graph graph = body((Twine("y = _index_like(x) {axis=") + axis + "}; z = Cast(y) {dtype=float32}").str());
+      const NamedArray x = {"x", floats({2, 3}, wave(6))};
+      const Inference known = cantFail(infer(testContext(), graph, {{{nodeNamed(graph, "x"), {2, 3}}}, {}}, {}));
+      const Graph lowered = cantFail(lowerTo(testContext(), graph, kMxnetTarget, isKnown ? &known : nullptr));
+      EXPECT_EQ(testing::run(lowered, {x}), Tensors{expected});
+      for (const KindRef &kind : lowered.kinds())
+        EXPECT_FALSE(!kind->isVariable() && kind->op->name == "_np_cumsum" &&
+                     kind->attrs.get("axis")->starts_with("-"));
     }
 }
 

@@ -22,6 +22,13 @@ TEST(LowerMxnet, A_14_GraphsMxnetKnowsStayAndAreStamped) {
   EXPECT_EQ(graphAttrsOf(lowered).at("mxnet_version").number, 10901);
 }
 
+// MXNet would compute b into the sum, where its loops overwrite.
+TEST(LowerMxnet, A_14_RunningSumsAreSums) {
+  TestGraph g("a = exp(x); b = sin(x); y = _grad_add(a, b)");
+  EXPECT_EQ(dump(cantFail(lowerTo(g.context, g, kMxnetTarget, nullptr))),
+            "a = exp(x)\nb = sin(x)\ny = elemwise_add(a, b)\nheads y\n");
+}
+
 TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
   TestGraph g("f = FullyConnected(x, w, b) {num_hidden=3}; y = SoftmaxOutput(f, label)");
   Graph graph = gradientOf(g.context, g, {"w", "b"}, 1).graph;

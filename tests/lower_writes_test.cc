@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 using namespace llvm;
@@ -126,6 +127,41 @@ TEST(LowerWrites, MUT_06_APartOfALoopReadsAVariableAfterTheWrite) {
       cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), inner}));
   const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
   expectSameMomentum(graph, runWithMomentum(graph), {&kMxnetTarget, &kPrimitivesTarget});
+}
+
+// A step reads m after it overwrote it; its gradient is given m from a stack, and has nothing to wait for. The second step has
+// no version numbers, and yields only a state, which MXNet has behind the stack.
+TEST(LowerWrites, MUT_06_AGradientReadsWhatAStepOverwrote) {
+  Context &context = testContext();
+  auto gradientOfScan = [&](ArrayRef<StringRef> names, ArrayRef<AttrText> attrs, StringRef step) {
+    GraphBuilder builder(context);
+    std::map<StringRef, Value> variables;
+    for (StringRef name : {"x", "w", "g", "m"}) variables[name] = builder.addVariable(name, Attrs());
+    SmallVector<Value, 5> operands;
+    for (StringRef name : names) operands.push_back(variables[name]);
+    operands.back().version = step.contains('@');
+    const NodeId loop = cantFail(
+        builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), body(step)}));
+    return gradientOf(cantFail(std::move(builder).freeze({Value{loop}}, {})).graph, {"x"}).graph;
+  };
+  const Target *const both[] = {&kMxnetTarget, &kPrimitivesTarget};
+  const Graph stacked =
+      gradientOfScan({"x", "w", "g", "m"},
+                     {{"num_args", "4"},
+                      {"num_data", "1"},
+                      {"num_states", "0"},
+                      {"num_out_data", "2"},
+                      {"input_locs", "(0, 3, 1, 2)"}},
+                     "z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; y = elemwise_mul(r, m@1) ^z; heads y, z");
+  expectSameMomentum(stacked, {{3}, {1}, {1}}, both);
+  const Graph carried = gradientOfScan({"x", "x", "w", "g", "m"},
+                                       {{"num_args", "5"},
+                                        {"num_data", "1"},
+                                        {"num_states", "1"},
+                                        {"num_out_data", "0"},
+                                        {"input_locs", "(1, 4, 2, 3)"}},
+                                       "z = sgd_mom_update(w, g, m) {lr=1, momentum=0.5}; n = elemwise_mul(s, m) ^z");
+  expectSameMomentum(carried, {{3}, {1}, {1}}, both);
 }
 
 }  // namespace

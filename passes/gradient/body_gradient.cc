@@ -144,7 +144,9 @@ class BodyDifferentiation {
     }
     const NodeId made = builder.addKind(isForward(n) ? forShape(n) : graph.kindHandle(n), operands, NodeId());
     builder.setName(made, graph.name(n), "");
-    for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(made, nodeOf(dep));
+    const bool hasForward = kind.op && kind.op->flags.isBackward;
+    for (auto [i, dep] : llvm::enumerate(graph.controlDeps(n)))  // the forward part has run
+      if (!isForward(dep) || (i == 0 && hasForward)) builder.addControlDep(made, nodeOf(dep));
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       values[graph.firstEntry(n).value + o] = Value{made, static_cast<uint16_t>(o), 0};
   }

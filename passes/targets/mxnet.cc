@@ -1,4 +1,5 @@
 // The operators that MXNet 1.9.1 lacks, and how it expresses some of them. Tested by tests/lower_mxnet_test.cc
+#include "passes/targets/mxnet_indices.h"
 #include "passes/targets/mxnet_loops.h"
 #include "passes/targets/target.h"
 
@@ -44,6 +45,7 @@ constexpr StringRef kOwn[] = {
     "_ctc_loss_grad",
     "_deconvolution_data_grad",
     "_deconvolution_weight_grad",
+    "_grad_add",
     "_gradient_tap",
     "_in_training",
     "_index_like",
@@ -143,18 +145,16 @@ void repeatAxesLike(DecomposeRule &d) {
   d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
 }
 
+// MXNet computes the second operand of a `_grad_add` directly into the sum, and its loops and branches overwrite what they should
+// add to.
+void gradAdd(DecomposeRule &d) { d.y(0, d.emit(kElemwiseAdd, {d.x(0), d.x(1)})); }
+
+void asRows(DecomposeRule &d) { d.y(0, d.emit(kReshape, {d.x(0)}, {{"shape", "(-1,0)"}, {"reverse", "True"}})); }
+
 // MXNet cannot take the type from another value, so it has to be known.
 void castLike(DecomposeRule &d) {
   const DType type = d.dtype(d.x(1));
   if (type != DType::Unknown) d.y(0, d.emit(kCast, {d.x(0)}, {{"dtype", dtypeName(type)}}));
-}
-
-// The cumulative sum of ones, less one.
-void indexLike(DecomposeRule &d) {
-  const Value ones = d.emit(kOnesLike, {d.x(0)});
-  const Attrs along = d.context().attrs({{"axis", d.attrs().get("axis").value_or("0")}, {"dtype", "int64"}});
-  const Value counted = d.emit(op(d, "_np_cumsum"), ones, along);
-  d.y(0, d.emit(op(d, "_minus_scalar"), {counted}, {{"scalar", "1"}}));
 }
 
 // The gradient of the input that only gives the shape, which MXNet's operator does not write.
@@ -172,14 +172,18 @@ constexpr TargetRow kRows[] = {
     {"_SoftmaxOutput_target", softmaxOutputTarget},
     {"_SoftmaxOutput_weight", softmaxOutputWeight},
     {kResizeGrad, resizeGrad},
+    {"_as_rows", asRows},
     {"_cast_like", castLike},
     {"_cond", mxnetCond},
     {"_foreach", mxnetLoop},
-    {"_index_like", indexLike},
+    {"_grad_add", gradAdd},
+    {"_index_like", mxnetIndexLike},
     {"_repeat_axes_like", repeatAxesLike},
     {"_scan", mxnetLoop},
+    {"_scatter_along_axis", mxnetScatterAlong},
     {"_scatter_nd", mxnetScatterAdd},
     {"_sum_like", mxnetSumLike},
+    {"_take_along_axis", mxnetTakeAlong},
     {"_while_loop", mxnetLoop},
 };
 

@@ -8,7 +8,14 @@ using namespace llvm;
 namespace gradc {
 
 MxnetBody::MxnetBody(Context &context, const Graph &body) : context(context), builder(context, body) {
-  for (uint32_t n = 0; n < body.numNodes(); ++n) names.insert(body.name(NodeId(n)));
+  for (uint32_t n = 0; n < body.numNodes(); ++n) {
+    names.insert(body.name(NodeId(n)));
+    for (size_t i = 0; i < body.inputs(NodeId(n)).size() && !body.kind(NodeId(n)).mutated.isEmpty(); ++i)
+      if (const Value v = body.inputs(NodeId(n))[i]; body.kind(NodeId(n)).isMutated(i)) {
+        Write &last = writes[v.node.value];
+        if (!last.node.isValid() || v.version >= last.version) last = {NodeId(n), v.version};
+      }
+  }
 }
 
 std::string MxnetBody::freeName(StringRef base) {
@@ -34,6 +41,7 @@ Value MxnetBody::select(Value condition, Value value, Value other) {
 
 Value MxnetBody::reading(Value value, NodeId variable) {
   const Value any = emit(kSum, emit(kOnesLike, Value{variable}));
+  value = afterWrites(value);
   return select(emit(kReshape, any, {{"shape", "(1,)"}}), value, value);
 }
 
@@ -64,7 +72,17 @@ Value MxnetBody::inlined(const Graph &graph, ArrayRef<Value> given) {
   return inlinedHeads(copy, graph, given)[0];
 }
 
+Value MxnetBody::afterWrites(Value value) {
+  const Write last = writes.lookup(value.node.value);
+  if (!last.node.isValid()) return value;
+  value.version = last.version;
+  const Value copy = emit(kCopy, value);
+  builder.addControlDep(copy.node, last.node);
+  return copy;
+}
+
 void MxnetBody::yield(Value value) {
+  value = afterWrites(value);
   const bool isNew = yielded.insert({value.node.value, value.index}).second;
   heads.push_back(isNew && !builder.kind(value.node).isVariable() ? value : emit(kCopy, value));
 }

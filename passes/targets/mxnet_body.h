@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/body_flow.h"
+#include "ir/dense_map.h"
 #include "ir/graph_builder.h"
 #include "ops/primitives.h"
 
@@ -65,11 +66,18 @@ class MxnetBody {
   Finished finish() &&;
 
  private:
+  struct Write {
+    NodeId node;
+    uint16_t version = 0;
+  };
   std::string freeName(llvm::StringRef base);
+  /// Of a variable that the body overwrites, the last value; other values stay.
+  Value afterWrites(Value value);
 
   Context &context;
   GraphBuilder builder;
   llvm::StringSet<> names;
+  DenseMap<uint32_t, Write> writes;  // by variable: the last
   llvm::SmallVector<Value, 8> heads;
   std::set<std::pair<uint32_t, uint16_t>> yielded;
 };

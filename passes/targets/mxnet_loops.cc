@@ -37,6 +37,9 @@ bool isShapelessZero(const Graph &body, Value head) {
   return !body.isVariable(head.node) && body.op(head.node) == &kZerosPlaceholder;
 }
 
+// Counts and decisions keep their type, so that the other branch of a `_cond` around them yields zeros of the same one.
+Value wholeNumber(DecomposeRule &d, Value v) { return d.emit(kCast, {v}, {{"dtype", "int64"}}); }
+
 bool isFull(ShapeRef shape) { return shape.hasRank() && shape.numUnknown() == 0; }
 
 const OpDef &op(DecomposeRule &d, StringRef name) { return *d.context().ops.find(name); }
@@ -201,7 +204,7 @@ class ForeachRule {
     for (size_t o = 0; o < stacked.size() && !d.hasFailed(); ++o) d.y(stacked[o], inOrder(d.at(loop, o)));
     for (size_t s = 0; s < flow.states.size() && !d.hasFailed(); ++s)
       d.y(ports.outputOf[flow.states[s].head], d.at(loop, stacked.size() + s));
-    if (flow.countOutput && !d.hasFailed()) d.y(*flow.countOutput, d.at(loop, stacked.size() + numRun));
+    if (flow.countOutput && !d.hasFailed()) d.y(*flow.countOutput, wholeNumber(d, d.at(loop, stacked.size() + numRun)));
   }
 
   DecomposeRule &d;
@@ -248,9 +251,7 @@ void mxnetCond(DecomposeRule &d) {
         if (!isFull(shape) || !known.isValid())
           return d.refuse(ErrorKind::InferMissing,
                           "needs the shape of output " + Twine(o) + ", because both branches must yield it");
-        // Counts and decisions within the other branch, which are int64, have other types than before.
-        const DType type = d.dtype(d.self(o));
-        branch.yield(branch.zeros(type == DType::Int64 ? DType::Unknown : type, known, shape.dims()));
+        branch.yield(branch.zeros(d.dtype(d.self(o)), known, shape.dims()));
       }
     }
     bodies.push_back(std::move(branch).finish().graph);
@@ -298,7 +299,7 @@ void mxnetSelect(DecomposeRule &d) {
     Value first = outputs[1][o], second = outputs[2][o];
     if (isShapeless[o] && first.isValid() != second.isValid())
       (first.isValid() ? second : first) = d.emit(kZerosLike, {first.isValid() ? first : second});
-    if (o == flow.decisionOutput) d.y(o, decision);
+    if (o == flow.decisionOutput) d.y(o, wholeNumber(d, d.emit(kNotEqualScalar, {decision}, {{"scalar", "0"}})));
     else if (first.isValid() && second.isValid()) d.y(o, chosen(emit, op(d, "where"), decision, first, second));
     else d.y(o, first.isValid() ? first : second);  // for the gradient of only one branch
   }
@@ -315,13 +316,6 @@ void mxnetSumLike(DecomposeRule &d) {
   d.y(0, d.emit(kReshapeLike, {sum, d.x(1)}));
 }
 
-void mxnetScatterAdd(DecomposeRule &d) {
-  const ShapeRef shape = d.shape(d.x(0));
-  if (d.attrs().get("reduction") != std::optional<StringRef>("add") || !isFull(shape)) return;
-  const Value sums = d.emit(op(d, "_backward_gather_nd"), {d.x(1), d.x(2)}, {{"shape", d.tuple(shape.dims())}});
-  d.y(0, d.emit(kElemwiseAdd, {d.x(0), sums}));
-}
-
 bool isMxnetFlow(const NodeKind &kind) {
   if (kind.numVisible != kind.numOutputs) return false;
   return llvm::all_of(kind.bodies, [](const Graph &body) {
@@ -334,7 +328,7 @@ bool isMxnetFlow(const NodeKind &kind) {
 }
 
 bool isInMxnetBodies(const NodeKind &kind) {
-  static constexpr StringRef kWithout[] = {"_cond", "_grad_add", "_slice_assign", "_while_loop"};
+  static constexpr StringRef kWithout[] = {"_cond", "_slice_assign", "_while_loop"};
   if (kind.op->name == "_backward_gather_nd") return kind.attrs.get("shape").has_value();
   if (kind.op->flags.isBackward)
     return false;  // their shapes come from the forward node, which a step need not compute

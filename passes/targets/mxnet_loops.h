@@ -22,7 +22,5 @@ void mxnetCond(DecomposeRule &d);
 void mxnetSelect(DecomposeRule &d);
 /// `_sum_like` as a sum over the axes that follow from the shapes.
 void mxnetSumLike(DecomposeRule &d);
-/// `_scatter_nd` that adds, if the shape is known.
-void mxnetScatterAdd(DecomposeRule &d);
 
 }  // namespace gradc
