@@ -188,7 +188,7 @@ class Backward {
         continue;
       }
       headOf[gradient.value] = head;
-      given.insert(head);
+      given.insert({gradient, head});
       arrived.insert(head);
       if (numCalls > 1) renamed[gradient.value] = head;
     }
@@ -235,12 +235,16 @@ class Backward {
     }
     const NameSet handed = owner ? handedGradients(program, *owner, names) : NameSet();
     sumGradients(context, ops, names, block, handed, arrays.addedUp(), request.sums);
-    for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
+    NameSet known;
+    for (size_t i = 0; i < numSeeds; ++i) {
+      forEachVariable(ops[i].outputs,
+                      [&](TextId name) { known.insert(name); });  // its name when others are added to it
+      program.blocks[into].ops.push_back(std::move(ops[i]));
+    }
     ops.erase(ops.begin(), ops.begin() + numSeeds);
     NameSet arriving(targetGradients);  // an operator that writes one of these needlessly leaves it as it arrives
     arriving.insert(handed.names());
     removeCutOps(context, ops, cut, arriving, names);
-    NameSet known;
     for (uint32_t i : path)
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})

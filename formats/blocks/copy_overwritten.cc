@@ -265,12 +265,21 @@ class BlockCopier {
     return kept.value_or(last);
   }
 
+  /// Whether other gradients would arrive under the name of a branch's result: those of its readers in the branch, or those of
+  /// values that a loop replaces, whose gradient has to leave the loop under the name that it has on arrival.
+  bool sharesHandedName(const std::vector<Version> &versions, ArrayRef<uint32_t> group) {
+    if (isReadForGradient(versions.back())) return true;
+    for (size_t k = versions.size() - 1; k > 0 && group[k] == group[k - 1]; --k)
+      if (isLoop(static_cast<uint32_t>(versions[k].writer)) && isReadForGradient(versions[k - 1])) return true;
+    return false;
+  }
+
   /// A variable stored between runs keeps its name for the value that the next run starts with; computed values get others.
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k) group.push_back(group.back() + isLost(name, versions, k - 1));
     // The gradient of a branch's result arrives under its name, so contributions of readers within the branch need another.
-    const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && isReadForGradient(versions.back());
+    const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && sharesHandedName(versions, group);
     if (group.back() == 0 && !isCopiedOut) return;
     const bool isStored = versions[0].writer < 0 && block == 0 && visible(name)->isPersistable;
     const std::optional<uint32_t> kept = keptGroup(versions, group, group.back() + isCopiedOut);
@@ -307,6 +316,10 @@ class BlockCopier {
                              !(isInPlace && hasGradient(last.writer));
     if (isLastAlone && versions.size() == 2) return;
     TextId before = name;
+    if (isBranch(versions[1].writer)) {  // reads the state in its block
+      before = copyOf(name);
+      edits.assignBefore(static_cast<size_t>(versions[1].writer), name, before);
+    }
     for (size_t k = 1; k < versions.size(); ++k) {
       const TextId to = isLastAlone && k + 1 == versions.size() ? name : copyOf(name);
       rename(name, versions, k, before, to);
