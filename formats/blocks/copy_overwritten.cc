@@ -23,11 +23,11 @@ class BlockCopier {
  public:
   /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: no
   /// earlier call.
-  BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
+  BlockCopier(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block, const BlockOp *owner,
               const std::vector<bool> *earlier, const CountedBack &counters,
               std::vector<std::pair<TextId, TextId>> &copies)
-      : context(context), program(program), block(block), earlier(earlier), counters(counters), copies(copies),
-        edits(context, program, block), flags(program, block) {
+      : context(context), program(program), unused(unused), block(block), earlier(earlier), counters(counters),
+        copies(copies), edits(context, program, unused, block), flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner && isRecurrent(*owner)) {
       begun.insert(program.variables(owner->inputs, "inputs"));
@@ -51,7 +51,7 @@ class BlockCopier {
       }
     }
     edits.apply();
-    flags.removeRepeated(context, finalNames);
+    flags.removeRepeated(context, unused, finalNames);
     return std::move(finalNames);
   }
 
@@ -357,6 +357,7 @@ class BlockCopier {
 
   Context &context;
   BlockProgram &program;
+  UnusedNames &unused;
   const uint32_t block;
   const std::vector<bool> *earlier;
   const CountedBack &counters;
@@ -385,6 +386,7 @@ class BlockCopier {
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies) {
   FinalNames finalNames;
+  UnusedNames unused(program.texts);
   const size_t numBlocks = program.blocks.size();
   std::vector<bool> earlier(numBlocks);
   for (const Block &block : program.blocks)
@@ -394,7 +396,8 @@ FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain
   for (uint32_t block = 0; block < numBlocks; ++block) {
     if (program.blocks[block].forward) continue;
     if (!isAgain || !earlier[block]) {
-      BlockCopier copier(context, program, block, ownerOf[block], isAgain ? &earlier : nullptr, counters, copies);
+      BlockCopier copier(context, program, unused, block, ownerOf[block], isAgain ? &earlier : nullptr, counters,
+                         copies);
       FinalNames names = copier.run();
       if (block == 0) finalNames = std::move(names);
     }

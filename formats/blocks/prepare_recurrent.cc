@@ -37,10 +37,11 @@ struct Uses {
 
 class Preparation {
  public:
-  Preparation(Context &context, BlockProgram &program, uint32_t block, size_t at, const RecurrentOp &op)
+  Preparation(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block, size_t at,
+              const RecurrentOp &op)
       : context(context), program(program), block(block), at(at), body(op.block),
         outputs(op.outputs.begin(), op.outputs.end()), exStates(op.exStates), states(op.states),
-        edits(context, program, op.block) {
+        edits(context, program, unused, op.block) {
     for (ArrayRef<TextId> names : {op.inputs, ArrayRef(exStates)}) begun.insert(names);
     for (ArrayRef<TextId> names : {op.outputs, ArrayRef(states)})
       for (TextId name : names) ++numListed[name.value];
@@ -149,6 +150,7 @@ static void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t
 Error prepareRecurrent(Context &context, BlockProgram &program) {
   const TextId type = program.texts.find("recurrent");
   if (!type.isValid()) return Error::success();
+  UnusedNames unused(program.texts);
   std::vector<bool> isSettled(program.blocks.size());
   for (const Block &block : program.blocks)
     if (block.forward) isSettled[*block.forward] = true;
@@ -160,7 +162,7 @@ Error prepareRecurrent(Context &context, BlockProgram &program) {
       if (!op) return op.takeError();
       if (isSettled[op->block]) continue;
       for (BlockOp &made : readArraysAsTensors(context, program, op->block)) before.push_back({at, std::move(made)});
-      if (Error error = Preparation(context, program, block, at, *op).run()) return error;
+      if (Error error = Preparation(context, program, unused, block, at, *op).run()) return error;
     }
     if (!before.empty()) insertBefore(program.blocks[block].ops, std::move(before));
   }

@@ -145,8 +145,8 @@ class Stacking {
 
   void rewrite(uint32_t block) {
     std::vector<BlockOp> old = std::move(program.blocks[block].ops), ops;
-    for (auto [declaring, array] : measured)
-      if (declaring == block) ops.push_back(constantZero(lengthOf(TextId(array))));
+    for (auto at = measured.lower_bound({block, 0}); at != measured.end() && at->first == block; ++at)
+      ops.push_back(constantZero(lengthOf(TextId(at->second))));
     for (BlockOp &op : old) {
       const StringRef kind = type(op);
       if (kind == "lod_array_length") {
