@@ -329,6 +329,23 @@ TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
             "[too_large] 4294967294 earlier calls on the program, expected at most 1000");
 }
 
+// `b` is first used in block 1, and so declared there.
+TEST(AppendBackward, ANameThatABlockReadsBeforeItWritesIt) {
+  constexpr StringLiteral branch = "assign X=p -> Out=a\nconditional_block:1 Cond=cond Input=p -> Out=a Scope=scope\n"
+                                   "reduce_sum X=a -> Out=loss\nblock 1 in 0\n";
+  const std::string what = emissionError((branch + "elementwise_mul X=b Y=p -> Out=a").str(), lossOf());
+  EXPECT_EQ(StringRef(what).split(';').first,
+            "[unknown_name] block 1, operator 0 (elementwise_mul): slot 'X' reads 'b' before any operator of its block "
+            "writes it");
+  EXPECT_EQ(emissionError((branch + "exp X=p -> Out=b\nelementwise_mul X=b Y=p -> Out=a").str(), lossOf()), "success");
+  EXPECT_EQ(emissionError((branch + "conditional_block:2 Cond=cond Input=p -> Scope=s2\n"
+                                    "elementwise_mul X=b Y=p -> Out=a\nblock 2 in 1\nexp X=p -> Out=b")
+                              .str(),
+                          lossOf()),
+            "success")
+      << "an inner block writes it";
+}
+
 TEST(AppendBackward, MinimizeIsOfTheRoot) {
   constexpr StringLiteral text = "elementwise_mul X=pb Y=pa -> Out=a\nreduce_sum X=a -> Out=loss";
   TestContext context;

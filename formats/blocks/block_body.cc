@@ -1,6 +1,7 @@
 // One pass over the operators of a block. Tested by tests/block_graph_test.cc
 #include "formats/blocks/block_body.h"
 
+#include "formats/blocks/first_reads.h"
 #include "formats/blocks/gradient_op.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/stacked_arrays.h"
@@ -157,9 +158,7 @@ Error BlockReader::readOp(size_t at) {
         if (name != kEmptyName && findBlockOp(type))
           if (DeclaredName known = declared(name);
               known.block == index && !positions.contains(known.key()) && !(isGradient() && forwardValue(name)))
-            return failureAt(program, index, at, ErrorKind::UnknownName,
-                             "slot '" + program.text(slot.name) + "' reads '" + program.text(name) +
-                                 "' before any operator of its block writes it");
+            return readBeforeWrite(program, index, at, slot.name, name);
     }
   if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(at);
   if (type == "conditional_block_grad") return readConditionalGradient(at);
