@@ -214,12 +214,53 @@ TEST(AppendBackward, NG_09_ALaterCallAddsOnlyWhatItsOwnGradientsReach) {
   EXPECT_EQ(pairsOf(second), "x=grad/grad/x@GRAD ");
 }
 
+/// With `i` a whole number.
+std::string emittedWithCounter(StringRef text, const FluidRequest &request) {
+  TestContext context;
+  BlockProgram program = programOf(text);
+  program.find(0, program.texts.find("i"))->dtype = FluidType::Int64;
+  return dump(cantFail(appendBackward(context, std::move(program), request)).program, 0);
+}
+
 TEST(AppendBackward, NG_09_ALaterCallDropsWhatReadsNoGradient) {
   constexpr StringLiteral text = "increment X=i -> Out=i\nelementwise_mul X=x Y=i -> Out=a";
   FluidRequest request = gradientsOf({"a"}, {"x", "i"});
-  EXPECT_TRUE(StringRef(emitted(text, request).ops(0, 2)).contains("increment X=i -> Out=i"));
+  EXPECT_EQ(StringRef(emittedWithCounter(text, request)).count("increment X=i -> Out=i"), 2u);
   request.priorCalls = 1;
-  EXPECT_FALSE(StringRef(emitted(text, request).ops(0, 2)).contains("increment X=i -> Out=i"));
+  EXPECT_EQ(StringRef(emittedWithCounter(text, request)).count("increment X=i -> Out=i"), 1u);
+}
+
+TEST(AppendBackward, D_28_AnIncrementOfAValueWithAGradientPassesItOn) {
+  const std::string ops = emittedWithCounter("increment X=x -> Out=a\nincrement X=i -> Out=i\n"
+                                             "elementwise_mul X=a Y=i -> Out=b",
+                                             gradientsOf({"b"}, {"x", "i"}));
+  EXPECT_TRUE(StringRef(ops).ends_with("increment X=i -> Out=i\nassign X=a@GRAD -> Out=x@GRAD\n")) << ops;
+}
+
+TEST(AppendBackward, ZERO_07_ASeedThatIsPartOfASumIsNotFilledWithZeros) {
+  const std::string ops = emitted("assign X=x -> Out=s\nassign X=s -> Out=d\n"
+                                  "while:1 Condition=cond X=s,d,p -> Out=s,d,cond StepScopes=scopes\n"
+                                  "block 1 in 0\nmatmul_v2 X=s Y=p -> Out=a\nassign X=a -> Out=s\n"
+                                  "matmul_v2 X=d Y=p -> Out=b\nassign X=b -> Out=d",
+                                  gradientsOf({"s", "d"}, {"x"}))
+                              .ops(0, 3);
+  EXPECT_TRUE(StringRef(ops).contains("fill_any_like X=s -> Out=s@GRAD@RENAME@block0@0\n")) << ops;
+  EXPECT_EQ(StringRef(ops).count("fill_any_like"), 2u) << ops;
+}
+
+TEST(AppendBackward, ZERO_07_AGivenHeadIsAnArrivedGradient) {
+  FluidRequest request = gradientsOf({"a"}, {"p"});
+  request.targetGradients = {"ch"};
+  const std::string ops = emitted("assign X=ch -> Out=cg\n"
+                                  "conditional_block:1 Cond=cond Input=p -> Out=b Scope=s1\n"
+                                  "conditional_block:2 Cond=cnot Input=p -> Out=d Scope=s2\n"
+                                  "select_input Mask=cmask X=d,b -> Out=a\n"
+                                  "block 1 in 0\nexp X=p -> Out=b1\nassign X=b1 -> Out=b\n"
+                                  "block 2 in 0\ntanh X=p -> Out=d1\nassign X=d1 -> Out=d",
+                                  request)
+                              .ops(0, 4);
+  EXPECT_TRUE(StringRef(ops).starts_with("select_output Mask=cmask X=ch -> Out=d@GRAD,b@GRAD\n")) << ops;
+  EXPECT_FALSE(StringRef(ops).contains("fill_any_like")) << ops;
 }
 
 TEST(AppendBackward, HOOK_01_CallbacksHearOfEveryOperatorInOrder) {
@@ -286,6 +327,23 @@ TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
   late.priorCalls = 0xfffffffe;
   EXPECT_EQ(emissionError("exp X=p -> Out=loss", late),
             "[too_large] 4294967294 earlier calls on the program, expected at most 1000");
+}
+
+// `b` is first used in block 1, and so declared there.
+TEST(AppendBackward, ANameThatABlockReadsBeforeItWritesIt) {
+  constexpr StringLiteral branch = "assign X=p -> Out=a\nconditional_block:1 Cond=cond Input=p -> Out=a Scope=scope\n"
+                                   "reduce_sum X=a -> Out=loss\nblock 1 in 0\n";
+  const std::string what = emissionError((branch + "elementwise_mul X=b Y=p -> Out=a").str(), lossOf());
+  EXPECT_EQ(StringRef(what).split(';').first,
+            "[unknown_name] block 1, operator 0 (elementwise_mul): slot 'X' reads 'b' before any operator of its block "
+            "writes it");
+  EXPECT_EQ(emissionError((branch + "exp X=p -> Out=b\nelementwise_mul X=b Y=p -> Out=a").str(), lossOf()), "success");
+  EXPECT_EQ(emissionError((branch + "conditional_block:2 Cond=cond Input=p -> Scope=s2\n"
+                                    "elementwise_mul X=b Y=p -> Out=a\nblock 2 in 1\nexp X=p -> Out=b")
+                              .str(),
+                          lossOf()),
+            "success")
+      << "an inner block writes it";
 }
 
 TEST(AppendBackward, MinimizeIsOfTheRoot) {

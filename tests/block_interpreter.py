@@ -101,6 +101,8 @@ class Interpreter:
             put("Out", [sum(get("X")[1:], get("X")[0])])
         elif kind == "scale":
             put("Out", [get("X")[0] * attrs["scale"] + attrs["bias"]])
+        elif kind == "increment":
+            put("Out", [get("X")[0] + attrs["step"]])
         elif kind == "cast":
             put("Out", [get("X")[0].astype(np.int32 if attrs["out_dtype"] == 2 else np.float64)])
         elif kind == "fill_constant":
@@ -235,5 +237,7 @@ class Interpreter:
         inner.seen = {}
         if taken:
             self.block(attrs["sub_block"], inner, True)
-        put("Input@GRAD", [inner.values.get(name + "@GRAD", np.zeros_like(scope.find(name))) if taken
-                           else np.zeros_like(scope.find(name)) for name in op["in"]["Input"]])
+        local = self.blocks[attrs["sub_block"]]["vars"]  # Paddle takes no others
+        put("Input@GRAD", [inner.values.get(name + "@GRAD", np.zeros_like(scope.find(name)))
+                           if taken and name + "@GRAD" in local else np.zeros_like(scope.find(name))
+                           for name in op["in"]["Input"]])

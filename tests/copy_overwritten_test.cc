@@ -52,6 +52,33 @@ TEST(CopyOverwritten, IR_12_WhereNothingIsLostNothingChanges) {
     EXPECT_EQ(after(text), text);
 }
 
+// Paddle takes the gradient of what a branch reads from variables that the gradient block declares itself. That of a state
+// is declared outside, where it arrives.
+TEST(CopyOverwritten, D_16_ABranchThatWritesAStateReadsACopyOfIt) {
+  constexpr StringLiteral text = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\n"
+                                 "block 1 in 0\nconditional_block:2 Cond=cgo Input=s,p -> Out=s Scope=cscope\n"
+                                 "block 2 in 1\nmatmul_v2 X=p Y=p -> Out=b\nassign X=b -> Out=s\n";
+  EXPECT_EQ(after(text, 1),
+            "assign X=s -> Out=s@COPY@0\n"
+            "conditional_block:2 Cond=cgo Input=s@COPY@0,p -> Out=s@COPY@2 Scope=cscope\n"
+            "logical_not X=cgo -> Out=otherwise@COPY@0\n"
+            "conditional_block:3 Cond=otherwise@COPY@0 Input=s@COPY@0 -> Out=s@COPY@3 Scope=scope@COPY@0\n"
+            "cast X=cgo -> Out=mask@COPY@0\n"
+            "select_input Mask=mask@COPY@0 X=s@COPY@3,s@COPY@2 -> Out=s@COPY@1\n"
+            "assign X=s@COPY@1 -> Out=s\n");
+}
+
+TEST(CopyOverwritten, D_16_ALoopInABranchWorksOnACopyOfWhatTheBranchReads) {
+  const std::string loop = "while:2 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\n",
+                    body = "block 2 in 1\nmatmul_v2 X=s Y=p -> Out=b\nassign X=b -> Out=s\n",
+                    branch = "conditional_block:1 Cond=cgo Input=x,p -> Out=s,d Scope=cscope\nblock 1 in 0\n";
+  EXPECT_EQ(after(branch + "assign X=x -> Out=s\nassign X=s -> Out=d\n" + loop + body, 1),
+            "assign X=x -> Out=s@COPY@0\nassign X=s@COPY@0 -> Out=d\n"
+            "while:2 Condition=cond X=s@COPY@0,p -> Out=s@COPY@0,cond StepScopes=scopes\nassign X=s@COPY@0 -> Out=s\n");
+  EXPECT_EQ(after(branch + "assign X=x -> Out=s\n" + loop + body, 1), "assign X=x -> Out=s\n" + loop)
+      << "no other gradient arrives under the name";
+}
+
 TEST(CopyOverwritten, D_16_D_28_ALoopWorksOnACopyOfWhatTheGradientReads) {
   const std::string loop = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nexp X=s -> Out=e\n"
                            "block 1 in 0\nmatmul_v2 X=s Y=p -> Out=b\nassign X=b -> Out=s\n";

@@ -97,6 +97,74 @@ TEST(RecurrentArray, E_02_AnArrayAroundThatIsWrittenLater) {
   EXPECT_TRUE(bool(engineGradients(p))) << "as a graph it has one";
 }
 
+/// Each step writes h · p to element i of an array of the root, where i is that of the step; elements 0 and 1 are w, or there is no
+/// other write. The loss has elements 0, 1 and 2. With `isRead`, the step adds element 0 to its output.
+void addWritesAround(RecurrentProgram &p, bool isReverse, bool isFirst, bool isRead) {
+  p.array("a");
+  for (int i : {0, 1, 2}) p.number("i" + std::to_string(i), i);
+  for (const char *index : {"i0", "i1"})
+    if (!isFirst) p.op("write_to_array", {{"X", {"w"}}, {"I", {index}}}, "a");
+  p.declare("i", {3, 1}, FluidType::Int64);
+  p.op("assign_value", {}, "i",
+       {{"dtype", intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64))},
+        {"shape", intsAttrText(AttrTag::Ints, {3, 1})},
+        {"int64_values",
+         intsAttrText(AttrTag::Longs, isFirst ? ArrayRef<int64_t>({0, 1, 2}) : ArrayRef<int64_t>({2, 1, 1}))}});
+  p.locals({"p", "h", "m", "n", "s", "y", "r"});
+  p.declare("i", {1}, FluidType::Int64, FluidType::LodTensor, p.steps);
+  p.step("elementwise_mul", {{"X", {"h"}}, {"Y", {"p"}}}, "m");
+  p.step("write_to_array", {{"X", {"m"}}, {"I", {"i"}}}, "a");
+  if (isRead) p.step("read_from_array", {{"X", {"a"}}, {"I", {"i0"}}}, "r");
+  p.step("elementwise_add", {{"X", {"m"}}, {"Y", {isRead ? "r" : "w"}}}, "n");
+  p.step("tanh", {{"X", {"n"}}}, "s");
+  p.step("assign", {{"X", {"s"}}}, "y");
+  p.declare("y", {3, 2});
+  RecurrentProgram::Ports ports;
+  ports.inputs = {"p", "i"};
+  ports.isReverse = isReverse;
+  p.close(ports);
+  for (const char *name : {"t0", "t1", "t2", "u", "z"}) p.declare(name);
+  for (int i : {0, 1, 2})
+    p.op("read_from_array", {{"X", {"a"}}, {"I", {"i" + std::to_string(i)}}}, "t" + std::to_string(i));
+  p.op("elementwise_mul", {{"X", {"t0"}}, {"Y", {"t1"}}}, "u");
+  p.op("elementwise_add", {{"X", {"u"}}, {"Y", {"t2"}}}, "z");
+  p.addLoss("z");
+}
+
+TEST(RecurrentArray, CF_18_AnArrayAroundThatTheStepsWrite) {
+  for (bool isReverse : {false, true})
+    for (bool isFirst : {false, true}) {
+      RecurrentProgram p;
+      addWritesAround(p, isReverse, isFirst, false);
+      BlockProgram made;
+      cantFail(emittedGradients(p, &made));
+      EXPECT_EQ(StringRef(dump(made, 0)).count("slice Input=m@ROW@0"), 3u) << dump(made, 0);
+      expectBothWays(p, std::to_string(isReverse) + std::to_string(isFirst), false);
+    }
+}
+
+TEST(RecurrentArray, E_02_AnArrayAroundThatTheStepsReadAndWrite) {
+  RecurrentProgram p;
+  addWritesAround(p, false, false, true);
+  Expected<NamedGradients> emitted = emittedGradients(p);
+  const std::string what = emitted ? "success" : describeWithNotes(emitted.takeError());
+  EXPECT_NE(
+      what.find("[not_differentiable] block 0, operator 6 (recurrent): the gradient of 'a', which block 1 writes"),
+      std::string::npos)
+      << what;
+  NamedGradients at = drawnParameters(p), made = cantFail(engineGradients(p));
+  for (auto &[name, values] : at)
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double x = values[i];
+      values[i] = x + 1e-6;
+      const double more = lossAt(p, at);
+      values[i] = x - 1e-6;
+      const double less = lossAt(p, at);
+      values[i] = x;
+      EXPECT_NEAR(made[name][i], (more - less) / 2e-6, 1e-8) << name << " " << i;
+    }
+}
+
 // With two unknown sizes, an element cannot be taken out of a tensor.
 TEST(RecurrentArray, E_02_AnArrayAroundOfUnknownShape) {
   RecurrentProgram p;

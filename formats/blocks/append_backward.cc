@@ -47,7 +47,7 @@ class Backward {
     if (!resolved) return resolved.takeError();
     targets = std::move(resolved->targets);
     inputs = std::move(resolved->inputs);
-    noGradNames = std::move(resolved->noGradNames);
+    noGradNames = NameSet(resolved->noGradNames);
     errorClips = std::move(resolved->errorClips);
     removeUnwrittenOutputs(program);
     if (Error error = prepareRecurrent(context, program)) return error;
@@ -81,7 +81,8 @@ class Backward {
 
   /// Separate names may take operators off the path. If a counter is not counted back after all, starts over without it.
   void separateValues() {
-    const std::vector<TextId> givenTargets = targets, givenNoGrad = noGradNames;
+    const std::vector<TextId> givenTargets = targets;
+    const NameSet givenNoGrad = noGradNames;
     for (CountedBack counters = countedBack();;) {
       std::optional<BlockProgram> original;
       if (!counters.empty()) original.emplace(program);
@@ -89,7 +90,7 @@ class Backward {
       if (!original || keepCounted(program, countedBack(), counters)) break;
       program = std::move(*original);
       targets = givenTargets;
-      noGradNames = givenNoGrad;
+      noGradNames = NameSet(givenNoGrad);
     }
     for (TextId target : targets) targetGradients.insert(names.gradient(target));
   }
@@ -99,7 +100,7 @@ class Backward {
     std::vector<std::pair<TextId, TextId>> copies;
     const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, counters, copies);
     for (auto [copy, original] : copies)
-      if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
+      if (noGradNames.contains(original)) noGradNames.insert(copy);
     for (TextId &target : targets)
       if (auto found = finalNames.find(target.value); request.block == 0 && found != finalNames.end())
         target = found->second;
@@ -188,17 +189,26 @@ class Backward {
         continue;
       }
       headOf[gradient.value] = head;
-      given.insert(head);
+      given.insert({gradient, head});
       arrived.insert(head);
       if (numCalls > 1) renamed[gradient.value] = head;
     }
   }
 
   NameSet stoppedVariables(uint32_t block) {
-    NameSet stopped(noGradNames);
+    NameSet stopped;
+    for (const BlockOp &op : program.blocks[block].ops) addUsed(op, noGradNames, stopped);
     for (const BlockVariable &variable : program.blocks[block].variables)
       if (variable.stopsGradient) stopped.insert(variable.name);
     return stopped;
+  }
+
+  /// Adds to `found` those of the names that the operator uses. A copy of all names for each block would not be linear.
+  static void addUsed(const BlockOp &op, const NameSet &names, NameSet &found) {
+    for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+      forEachVariable(*slots, [&](TextId name) {
+        if (names.contains(name)) found.insert(name);
+      });
   }
 
   // 3 to 5
@@ -235,12 +245,19 @@ class Backward {
     }
     const NameSet handed = owner ? handedGradients(program, *owner, names) : NameSet();
     sumGradients(context, ops, names, block, handed, arrays.addedUp(), request.sums);
-    for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
-    ops.erase(ops.begin(), ops.begin() + numSeeds);
-    NameSet arriving(targetGradients);  // an operator that writes one of these needlessly leaves it as it arrives
-    arriving.insert(handed.names());
-    removeCutOps(context, ops, cut, arriving, names);
     NameSet known;
+    for (size_t i = 0; i < numSeeds; ++i) {
+      forEachVariable(ops[i].outputs,
+                      [&](TextId name) { known.insert(name); });  // its name when others are added to it
+      program.blocks[into].ops.push_back(std::move(ops[i]));
+    }
+    ops.erase(ops.begin(), ops.begin() + numSeeds);
+    NameSet arriving = handed;  // an operator that writes one of these needlessly leaves it as it arrives
+    for (const BlockOp &op : ops) {
+      addUsed(op, targetGradients, arriving);
+      addUsed(op, given, known);
+    }
+    removeCutOps(context, ops, cut, arriving, names);
     for (uint32_t i : path)
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
@@ -253,7 +270,6 @@ class Backward {
     } else {
       removeUnconnectedOps(ops, known);
     }
-    known.insert(given.names());
     for (const BlockVariable &variable : program.blocks[into].variables)  // of earlier calls
       if (names.isGradient(variable.name)) known.insert(variable.name);
     fillUncomputed(context, ops, known, owner != nullptr, names);
@@ -353,8 +369,8 @@ class Backward {
   const uint32_t numCalls;  // this one included
   const bool isAgain;
 
-  std::vector<TextId> targets, inputs, noGradNames;
-  NameSet targetGradients;
+  std::vector<TextId> targets, inputs;
+  NameSet targetGradients, noGradNames;
   IdMap<Attrs> errorClips;   // by variable
   uint32_t targetBlock = 0;  // gets the operators
   size_t firstOp = 0;        // the first of them

@@ -1,6 +1,7 @@
 // One pass over the operators of a block. Tested by tests/block_graph_test.cc
 #include "formats/blocks/block_body.h"
 
+#include "formats/blocks/first_reads.h"
 #include "formats/blocks/gradient_op.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/stacked_arrays.h"
@@ -157,9 +158,7 @@ Error BlockReader::readOp(size_t at) {
         if (name != kEmptyName && findBlockOp(type))
           if (DeclaredName known = declared(name);
               known.block == index && !positions.contains(known.key()) && !(isGradient() && forwardValue(name)))
-            return failureAt(program, index, at, ErrorKind::UnknownName,
-                             "slot '" + program.text(slot.name) + "' reads '" + program.text(name) +
-                                 "' before any operator of its block writes it");
+            return readBeforeWrite(program, index, at, slot.name, name);
     }
   if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(at);
   if (type == "conditional_block_grad") return readConditionalGradient(at);
@@ -242,6 +241,15 @@ std::vector<bool> BlockReader::reachable(ArrayRef<Value> heads) const {
   return isReached;
 }
 
+// A state that no result depends on is an input all the same, only for its shape.
+Value BlockReader::asState(uint32_t position, const std::vector<bool> &isReached) {
+  Held &now = held[position];
+  if (builder.kind(now.first.node).isVariable() && isReached[now.first.node.value]) return now.last;
+  valueAtStep(used[position]);
+  const OpDef &like = *context.ops.find("_identity_with_attr_like_rhs");
+  return {cantFail(builder.add(like, {now.last, now.first}, {""})), 0, 0};
+}
+
 Expected<BlockBody> BlockReader::body() {
   if (isGradient()) return gradientBody();
   if (isStepBlock()) return stepBody();
@@ -255,15 +263,7 @@ Expected<BlockBody> BlockReader::body() {
     heads.push_back(held[position].last);
   }
   const std::vector<bool> isReached = reachable(heads);
-  for (size_t i = 0; isLoopBody() && i < results.size(); ++i) {
-    Held &now = held[results[i]];
-    const bool isVariable = builder.kind(now.first.node).isVariable();
-    if (isVariable && isReached[now.first.node.value]) continue;
-    // A state that no result depends on is an input all the same, only for its shape.
-    valueAtStep(used[results[i]]);
-    const OpDef &like = *context.ops.find("_identity_with_attr_like_rhs");
-    heads[i] = {cantFail(builder.add(like, {now.last, now.first}, {""})), 0, 0};
-  }
+  for (size_t i = 0; isLoopBody() && i < results.size(); ++i) heads[i] = asState(results[i], isReached);
   saveValues(body, heads);
   return finish(heads, std::move(body));
 }

@@ -176,6 +176,8 @@ class BlockReader {
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
   llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
   std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
+  /// The last value of an outer name that the next step reads; its first value becomes an input.
+  Value asState(uint32_t position, const std::vector<bool> &isReached);
   const BlockVariable &variable(DeclaredName name) const { return *program.find(name.block, name.name); }
   void giveName(NodeId n, TextId name);
   bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }

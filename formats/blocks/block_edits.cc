@@ -18,30 +18,22 @@ void renameIn(std::vector<BlockSlot> &slots, const DenseMap<uint32_t, TextId> &n
 }  // namespace
 
 TextId BlockEdits::declareCopy(TextId name, const BlockVariable &like) {
-  for (;; ++numCopies) {
-    const std::string text = (program.text(name) + "@COPY@" + Twine(numCopies)).str();
-    if (program.texts.find(text).isValid()) continue;
-    BlockVariable record = like;
-    record.name = program.intern(text);
-    record.isParameter = record.isPersistable = record.isData = false;
-    record.stopsGradient &= program.find(block, name) != nullptr;  // a flag counts in the block that declares it
-    const TextId copy = record.name;
-    program.addVariable(block, std::move(record));
-    return copy;
-  }
+  const TextId copy = unused.make((program.text(name) + "@COPY@").str(), numCopies);
+  BlockVariable record = like;
+  record.name = copy;
+  record.isParameter = record.isPersistable = record.isData = false;
+  record.stopsGradient &= program.find(block, name) != nullptr;  // a flag counts in the block that declares it
+  program.addVariable(block, std::move(record));
+  return copy;
 }
 
 TextId BlockEdits::addVariable(StringRef like, FluidType kind, std::optional<FluidType> dtype) {
-  for (uint32_t k = 0;; ++k) {
-    const std::string text = (like + "@COPY@" + Twine(k)).str();
-    if (program.texts.find(text).isValid()) continue;
-    const TextId id = program.intern(text);
-    BlockVariable record = {id, kind, dtype};
-    record.stopsGradient = true;
-    if (dtype) record.shape = {1}, record.lodLevel = 0;
-    program.addVariable(block, std::move(record));
-    return id;
-  }
+  const TextId id = unused.make((like + "@COPY@").str());
+  BlockVariable record = {id, kind, dtype};
+  record.stopsGradient = true;
+  if (dtype) record.shape = {1}, record.lodLevel = 0;
+  program.addVariable(block, std::move(record));
+  return id;
 }
 
 BlockOp makeForwardOp(Context &context, BlockProgram &program, StringRef type, std::vector<BlockSlot> inputs,
@@ -71,8 +63,9 @@ void BlockEdits::mergeBranch(size_t index, TextId name, TextId before, TextId ta
   auto slot = [&](StringRef slotName, TextId variable) { return BlockSlot{program.intern(slotName), {variable}}; };
   Change &change = changes[index];
   change.outputs[name.value] = taken;
-  if (anyVariable(branch.inputs, [&](TextId input) { return input == name; })) change.inputs[name.value] = before;
-  if (readsOrKeeps(*branch.subBlock, name)) change.first.push_back({before, taken});
+  const BranchUse &use = useOf(index);
+  if (use.inputs.contains(name)) change.inputs[name.value] = before;
+  if (use.readsOrKeeps.contains(name)) change.first.push_back({before, taken});
   change.behind.push_back(makeOp("logical_not", {slot("X", condition)}, {slot("Out", otherwise)}, {}));
   const std::string yes = boolAttrText(true), none = stringsAttrText(AttrTag::Strings, {}),
                     boolean = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Bool)),
@@ -90,14 +83,21 @@ void BlockEdits::mergeBranch(size_t index, TextId name, TextId before, TextId ta
   program.blocks.back().ops.push_back(std::move(hand));
 }
 
-/// Whether a block reads a name, or hands it to an inner block, before one of its own operators writes it.
-bool BlockEdits::readsOrKeeps(uint32_t inner, TextId name) const {
-  auto names = [&](ArrayRef<BlockSlot> slots) {
-    return anyVariable(slots, [&](TextId other) { return other == name; });
-  };
-  for (const BlockOp &op : program.blocks[inner].ops)
-    if (names(op.inputs) || names(op.outputs)) return names(op.inputs) || op.subBlock;
-  return false;
+const BlockEdits::BranchUse &BlockEdits::useOf(size_t branch) {
+  auto [known, isNew] = uses.try_emplace(branch);
+  if (!isNew) return known->second;
+  const BlockOp &op = program.blocks[block].ops[branch];
+  forEachVariable(op.inputs, [&](TextId name) { known->second.inputs.insert(name); });
+  NameSet written;
+  for (const BlockOp &inner : program.blocks[*op.subBlock].ops) {
+    auto add = [&](TextId name) {
+      if (!written.contains(name)) known->second.readsOrKeeps.insert(name);
+    };
+    forEachVariable(inner.inputs, add);
+    if (inner.subBlock) forEachVariable(inner.outputs, add);
+    forEachVariable(inner.outputs, [&](TextId name) { written.insert(name); });
+  }
+  return known->second;
 }
 
 void BlockEdits::apply() {
@@ -147,20 +147,20 @@ void BlockEdits::rename(BlockOp &op, Change &change) {
   for (auto [from, to] : change.inputs) change.outputs.try_emplace(from, to);
   renameBelow(*op.subBlock, change.outputs);
   std::vector<BlockOp> first;
-  for (auto [from, to] : change.first) {
-    first.push_back(assign(from, to));
-    addRead(op, from);
-  }
+  for (auto [from, to] : change.first) first.push_back(assign(from, to));
+  if (!first.empty()) addReads(op, change.first);
   std::vector<BlockOp> &inner = program.blocks[*op.subBlock].ops;
   inner.insert(inner.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
 }
 
 /// A branch gives gradients only to the names in this slot.
-void BlockEdits::addRead(BlockOp &branch, TextId name) {
+void BlockEdits::addReads(BlockOp &branch, ArrayRef<Assign> first) {
   const TextId input = program.intern("Input");
   auto slot = find_if(branch.inputs, [&](const BlockSlot &slot) { return slot.name == input; });
-  if (slot == branch.inputs.end()) branch.inputs.push_back({input, {name}});
-  else if (!is_contained(slot->variables, name)) slot->variables.push_back(name);
+  if (slot == branch.inputs.end()) slot = branch.inputs.insert(branch.inputs.end(), BlockSlot{input, {}});
+  NameSet known(slot->variables);
+  for (auto [name, to] : first)
+    if (known.insert(name)) slot->variables.push_back(name);
 }
 
 void BlockEdits::renameBelow(uint32_t inner, const NameMap &names) {

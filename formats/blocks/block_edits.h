@@ -3,6 +3,7 @@
 #pragma once
 
 #include "formats/blocks/gradient_names.h"
+#include "formats/blocks/unused_names.h"
 #include "ir/context.h"
 
 namespace gradc {
@@ -15,8 +16,8 @@ class BlockEdits {
  public:
   using Assign = std::pair<TextId, TextId>;  // from, to
 
-  BlockEdits(Context &context, BlockProgram &program, uint32_t block)
-      : context(context), program(program), block(block) {}
+  BlockEdits(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block)
+      : context(context), program(program), unused(unused), block(block) {}
 
   /// Declares `<name>@COPY@<k>` with the type of `name`, which `like` declares.
   TextId declareCopy(TextId name, const BlockVariable &like);
@@ -48,16 +49,24 @@ class BlockEdits {
                  llvm::ArrayRef<AttrText> own);
   BlockOp assign(TextId from, TextId to);
   TextId addVariable(llvm::StringRef like, FluidType kind, std::optional<FluidType> dtype);
-  bool readsOrKeeps(uint32_t inner, TextId name) const;
+  /// How a branch uses outer names, found once.
+  struct BranchUse {
+    NameSet inputs;  // in its slots
+    NameSet
+        readsOrKeeps;  // that its block reads, or hands to an inner block, before one of its own operators writes them
+  };
+  const BranchUse &useOf(size_t branch);
   void rename(BlockOp &op, Change &change);
   void renameBelow(uint32_t inner, const NameMap &names);
   void renameRecurrent(BlockOp &op, Change &change);
-  void addRead(BlockOp &branch, TextId name);
+  void addReads(BlockOp &branch, llvm::ArrayRef<Assign> first);
 
   Context &context;
   BlockProgram &program;
+  UnusedNames &unused;
   const uint32_t block;
   DenseMap<size_t, Change> changes;  // by operator; the number of operators stands for the end
+  DenseMap<size_t, BranchUse> uses;  // by branch, where requested
   uint32_t numCopies = 0;
 };
 

@@ -23,11 +23,11 @@ class BlockCopier {
  public:
   /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: no
   /// earlier call.
-  BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
+  BlockCopier(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block, const BlockOp *owner,
               const std::vector<bool> *earlier, const CountedBack &counters,
               std::vector<std::pair<TextId, TextId>> &copies)
-      : context(context), program(program), block(block), earlier(earlier), counters(counters), copies(copies),
-        edits(context, program, block), flags(program, block) {
+      : context(context), program(program), unused(unused), block(block), earlier(earlier), counters(counters),
+        copies(copies), edits(context, program, unused, block), flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner && isRecurrent(*owner)) {
       begun.insert(program.variables(owner->inputs, "inputs"));
@@ -51,7 +51,7 @@ class BlockCopier {
       }
     }
     edits.apply();
-    flags.removeRepeated(context, finalNames);
+    flags.removeRepeated(context, unused, finalNames);
     return std::move(finalNames);
   }
 
@@ -265,12 +265,21 @@ class BlockCopier {
     return kept.value_or(last);
   }
 
+  /// Whether other gradients would arrive under the name of a branch's result: those of its readers in the branch, or those of
+  /// values that a loop replaces, whose gradient has to leave the loop under the name that it has on arrival.
+  bool sharesHandedName(const std::vector<Version> &versions, ArrayRef<uint32_t> group) {
+    if (isReadForGradient(versions.back())) return true;
+    for (size_t k = versions.size() - 1; k > 0 && group[k] == group[k - 1]; --k)
+      if (isLoop(static_cast<uint32_t>(versions[k].writer)) && isReadForGradient(versions[k - 1])) return true;
+    return false;
+  }
+
   /// A variable stored between runs keeps its name for the value that the next run starts with; computed values get others.
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k) group.push_back(group.back() + isLost(name, versions, k - 1));
     // The gradient of a branch's result arrives under its name, so contributions of readers within the branch need another.
-    const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && isReadForGradient(versions.back());
+    const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && sharesHandedName(versions, group);
     if (group.back() == 0 && !isCopiedOut) return;
     const bool isStored = versions[0].writer < 0 && block == 0 && visible(name)->isPersistable;
     const std::optional<uint32_t> kept = keptGroup(versions, group, group.back() + isCopiedOut);
@@ -307,6 +316,10 @@ class BlockCopier {
                              !(isInPlace && hasGradient(last.writer));
     if (isLastAlone && versions.size() == 2) return;
     TextId before = name;
+    if (isBranch(versions[1].writer)) {  // reads the state in its block
+      before = copyOf(name);
+      edits.assignBefore(static_cast<size_t>(versions[1].writer), name, before);
+    }
     for (size_t k = 1; k < versions.size(); ++k) {
       const TextId to = isLastAlone && k + 1 == versions.size() ? name : copyOf(name);
       rename(name, versions, k, before, to);
@@ -344,6 +357,7 @@ class BlockCopier {
 
   Context &context;
   BlockProgram &program;
+  UnusedNames &unused;
   const uint32_t block;
   const std::vector<bool> *earlier;
   const CountedBack &counters;
@@ -372,6 +386,7 @@ class BlockCopier {
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies) {
   FinalNames finalNames;
+  UnusedNames unused(program.texts);
   const size_t numBlocks = program.blocks.size();
   std::vector<bool> earlier(numBlocks);
   for (const Block &block : program.blocks)
@@ -381,7 +396,8 @@ FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain
   for (uint32_t block = 0; block < numBlocks; ++block) {
     if (program.blocks[block].forward) continue;
     if (!isAgain || !earlier[block]) {
-      BlockCopier copier(context, program, block, ownerOf[block], isAgain ? &earlier : nullptr, counters, copies);
+      BlockCopier copier(context, program, unused, block, ownerOf[block], isAgain ? &earlier : nullptr, counters,
+                         copies);
       FinalNames names = copier.run();
       if (block == 0) finalNames = std::move(names);
     }

@@ -63,10 +63,10 @@ TextId FlagRemoval::stateOf(const BlockOp &op, uint32_t index, TextId name, Text
   return state;
 }
 
-void FlagRemoval::removeRepeated(Context &context, IdMap<TextId> &finalNames) {
+void FlagRemoval::removeRepeated(Context &context, UnusedNames &unused, IdMap<TextId> &finalNames) {
   if (removed.names().empty()) return;
   const std::vector<BlockOp> &ops = program.blocks[block].ops;
-  BlockEdits edits(context, program, block);
+  BlockEdits edits(context, program, unused, block);
   IdMap<uint32_t> numWriters;
   for (const BlockOp &op : ops) forEachVariable(op.outputs, [&](TextId name) { ++numWriters[name.value]; });
   auto handsOut = [&](const BlockOp &op) {  // the last value, under the program's own name

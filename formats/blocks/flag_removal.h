@@ -19,7 +19,7 @@ class FlagRemoval {
 
   /// A flag on a value made only from flagged values repeats theirs, so it is cleared if one of them has lost its flag. If the
   /// name has other values too, this one gets a name of its own, which joins `finalNames` if it is the last.
-  void removeRepeated(Context &context, IdMap<TextId> &finalNames);
+  void removeRepeated(Context &context, UnusedNames &unused, IdMap<TextId> &finalNames);
 
  private:
   NameSet findLive(uint32_t body) const;

@@ -98,7 +98,7 @@ BlockReader *BlockReader::forwardReader() const { return all.readers[*program.bl
 std::optional<Value> BlockReader::valueAtStep(DeclaredName name) {
   auto at = positions.find(name.key());
   if (at == positions.end()) return std::nullopt;
-  const bool isState = isLoopBody() && name.block != index && held[at->second].isWritten;
+  const bool isState = (isLoopBody() || isStepBlock()) && name.block != index && held[at->second].isWritten;
   if (!isState || counters.contains(name.name.value)) return held[at->second].last;
   Value first = held[at->second].first;
   if (!builder.kind(first.node).isVariable())

@@ -22,7 +22,11 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
                           std::vector<BlockOp> &made) {
   const BlockOp &forward = program.blocks[block].ops[index];
   const StringRef type = program.text(forward.type);
-  const Form &form = formOf(forward.type);
+  // Of values with a gradient, `increment` is a sum; others it counts back.
+  const bool isSum = type == "increment" && anyVariable(forward.inputs, [&](TextId name) {
+                       return gradc::carriesGradient(program, block, name);
+                     });
+  const Form &form = formOf(isSum ? program.intern("assign") : forward.type);
   if (form.state == Form::Empty) return Error::success();
   if (form.state == Form::Unknown)
     return failureAt(program, block, index, ErrorKind::UnknownOp,
@@ -209,10 +213,11 @@ Error GradientMaker::finishRecurrent(uint32_t block, uint32_t index, BlockOp &op
 }
 
 Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
-  Attrs &attrs = edited[{forward.attrs.id(), forward.type.value}];
+  const StringRef type = program.text(forward.type);
+  const TextId kind = type == "increment" ? program.texts.find(madeType) : forward.type;  // it has two gradients
+  Attrs &attrs = edited[{forward.attrs.id(), kind.value}];
   if (!attrs.isEmpty()) return attrs;
   attrs = forward.attrs;
-  const StringRef type = program.text(forward.type);
   const std::string none = stringsAttrText(AttrTag::Strings, {}), no = boolAttrText(false),
                     zero = floatAttrText(AttrTag::Float, 0), one = floatAttrText(AttrTag::Float, 1);
   auto set = [&](StringRef key, StringRef value) { attrs = context.withAttrs(attrs, {{key, value}}); };
@@ -221,6 +226,8 @@ Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
     const std::string from = forward.attrs.get("in_dtype").value_or("").str();
     set("in_dtype", forward.attrs.get("out_dtype").value_or(""));
     set("out_dtype", from);
+  } else if (type == "increment" && madeType == "assign") {
+    attrs = context.withoutAttrs(attrs, [](StringRef key) { return key == "step"; });
   } else if (type == "increment") {
     set("step", floatAttrText(AttrTag::Float, -floatAttr(forward.attrs, "step").value_or(1)));
   } else if (type == "scale") {

@@ -2,6 +2,7 @@
 #include "formats/blocks/minimize.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/unused_names.h"
 #include "ir/out_of_memory.h"
 
 using namespace llvm;
@@ -61,15 +62,19 @@ class Minimizer {
   const BlockVariable &variable(TextId name) const { return *program.find(*program.declaringBlock(0, name), name); }
 
   /// A new variable, named as Paddle's layers name theirs: `<layer>_<k><suffix>` with the first free k.
-  TextId temporary(StringRef layer, StringRef suffix, FluidType dtype, ArrayRef<int64_t> shape, uint32_t first = 0,
-                   uint32_t stride = 1) {
-    for (uint32_t k = first;; k += stride) {
-      const std::string name = (layer + "_" + Twine(k) + suffix).str();
-      if (program.texts.find(name).isValid()) continue;
-      const TextId id = program.intern(name);
-      program.addVariable(0, {id, FluidType::LodTensor, dtype, SmallVector<int64_t, 4>(shape), 0});
-      return id;
-    }
+  TextId temporary(StringRef layer, StringRef suffix, FluidType dtype, ArrayRef<int64_t> shape) {
+    return declare(unused.make((layer + "_").str(), suffix), dtype, shape);
+  }
+  TextId declare(TextId id, FluidType dtype, ArrayRef<int64_t> shape) {
+    program.addVariable(0, {id, FluidType::LodTensor, dtype, SmallVector<int64_t, 4>(shape), 0});
+    return id;
+  }
+  /// Paddle's `full` uses up two numbers.
+  TextId constant(FluidType dtype) {
+    uint32_t k = 1;
+    auto name = [&] { return ("fill_constant_" + Twine(k) + ".tmp_0").str(); };
+    while (program.texts.find(name()).isValid()) k += 2;
+    return declare(program.intern(name()), dtype, {1});
   }
 
   TextId persistable(StringRef name, FluidType dtype, ArrayRef<int64_t> shape, bool stopsGradient) {
@@ -84,12 +89,9 @@ class Minimizer {
   TextId learningRate() {
     const TextId known = program.texts.find(optimizer.learningRate);
     if (!optimizer.learningRate.empty() && known.isValid() && program.find(0, known)) return known;
-    std::string name = optimizer.learningRate;
-    for (uint32_t k = 0; name.empty(); ++k) {
-      std::string next = ("learning_rate_" + Twine(k)).str();
-      if (!program.texts.find(next).isValid()) name = std::move(next);
-    }
-    return persistable(name, dtypeOfPair(pairs[0]), {}, true);
+    const TextId rate =
+        optimizer.learningRate.empty() ? unused.make("learning_rate_") : program.intern(optimizer.learningRate);
+    return persistable(program.text(rate), dtypeOfPair(pairs[0]), {}, true);
   }
 
   FluidType dtypeOfPair(const FluidPair &pair) const { return variable(pair.variable).dtype.value_or(FluidType::Fp32); }
@@ -132,8 +134,7 @@ class Minimizer {
       append("squared_l2_norm", {{"X", {pair.gradient}}}, {{"Out", {squares.back()}}}, {}, pair);
     }
     const TextId total = temporary("add_n", ".tmp_0", dtype, {1}), norm = temporary("sqrt", ".tmp_0", dtype, {1});
-    // Paddle's `full` uses up two numbers.
-    const TextId largest = temporary("fill_constant", ".tmp_0", dtype, {1}, 1, 2);
+    const TextId largest = constant(dtype);
     program.find(0, largest)->stopsGradient = true;
     const TextId denominator = temporary("elementwise_max", "", dtype, {1}),
                  factor = temporary("elementwise_div", "", dtype, {1});
@@ -235,6 +236,7 @@ class Minimizer {
   Context &context;
   BlockProgram &program;
   const FluidOptimizer &optimizer;
+  UnusedNames unused = UnusedNames(program.texts);
   std::vector<FluidPair> pairs;          // by the parameters' names
   DenseMap<uint32_t, TextId> unclipped;  // gradients, by parameter
   TextId rate;

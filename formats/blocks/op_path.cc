@@ -93,9 +93,11 @@ class PathFinder {
         });
       }
     }
-    for (Nested &op : nested)
+    for (Nested &op : nested) {
+      const NameSet known(op.targets);
       for (TextId name : outputsIn(ops[op.op], needed))
-        if (!is_contained(op.targets, name) && carriesGradient(block, name)) op.targets.push_back(name);
+        if (!known.contains(name) && carriesGradient(block, name)) op.targets.push_back(name);
+    }
   }
 
   bool carriesGradient(uint32_t block, TextId name) {

@@ -5,6 +5,7 @@
 #include "formats/blocks/block_edits.h"
 #include "formats/blocks/recurrent_op.h"
 #include "formats/blocks/step_arrays.h"
+#include "formats/blocks/step_writes.h"
 #include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
@@ -37,10 +38,11 @@ struct Uses {
 
 class Preparation {
  public:
-  Preparation(Context &context, BlockProgram &program, uint32_t block, size_t at, const RecurrentOp &op)
+  Preparation(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block, size_t at,
+              const RecurrentOp &op)
       : context(context), program(program), block(block), at(at), body(op.block),
         outputs(op.outputs.begin(), op.outputs.end()), exStates(op.exStates), states(op.states),
-        edits(context, program, op.block) {
+        edits(context, program, unused, op.block) {
     for (ArrayRef<TextId> names : {op.inputs, ArrayRef(exStates)}) begun.insert(names);
     for (ArrayRef<TextId> names : {op.outputs, ArrayRef(states)})
       for (TextId name : names) ++numListed[name.value];
@@ -50,9 +52,10 @@ class Preparation {
     const NamesAround around = findNamesAround(program, body);
     for (TextId name : around.written.names())
       if (visibleVariable(program, body, name)->kind != FluidType::StepScopes)
-        return failureAt(program, block, at, ErrorKind::UnsupportedOption,
-                         "block " + Twine(body) + " writes '" + program.text(name) +
-                             "' of a block around it, which is not supported, expected an output");
+        return failureAt(program, block, at, ErrorKind::NotDifferentiable,
+                         "the gradient of '" + program.text(name) + "', which block " + Twine(body) +
+                             " writes and which is of a block around it, cannot be written as operators; as a graph it "
+                             "is supported");
     addParameters(around.read.names());
     const Uses uses(program, body);
     std::vector<bool> isPlainState;
@@ -139,9 +142,9 @@ class Preparation {
 static void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t, BlockOp>> made) {
   std::vector<BlockOp> all;
   size_t next = 0;
-  for (size_t at = 0; at < ops.size(); ++at) {
+  for (size_t at = 0; at <= ops.size(); ++at) {
     for (; next < made.size() && made[next].first == at; ++next) all.push_back(std::move(made[next].second));
-    all.push_back(std::move(ops[at]));
+    if (at < ops.size()) all.push_back(std::move(ops[at]));
   }
   ops = std::move(all);
 }
@@ -149,6 +152,7 @@ static void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t
 Error prepareRecurrent(Context &context, BlockProgram &program) {
   const TextId type = program.texts.find("recurrent");
   if (!type.isValid()) return Error::success();
+  UnusedNames unused(program.texts);
   std::vector<bool> isSettled(program.blocks.size());
   for (const Block &block : program.blocks)
     if (block.forward) isSettled[*block.forward] = true;
@@ -159,8 +163,12 @@ Error prepareRecurrent(Context &context, BlockProgram &program) {
       Expected<RecurrentOp> op = readRecurrentOp(program, block, at);
       if (!op) return op.takeError();
       if (isSettled[op->block]) continue;
+      std::vector<BlockOp> writes = writeArraysAfterSteps(context, program, unused, op->block, at);
+      if (!writes.empty()) op = readRecurrentOp(program, block, at);
+      if (!op) return op.takeError();
       for (BlockOp &made : readArraysAsTensors(context, program, op->block)) before.push_back({at, std::move(made)});
-      if (Error error = Preparation(context, program, block, at, *op).run()) return error;
+      if (Error error = Preparation(context, program, unused, block, at, *op).run()) return error;
+      for (BlockOp &made : writes) before.push_back({at + 1, std::move(made)});
     }
     if (!before.empty()) insertBefore(program.blocks[block].ops, std::move(before));
   }

@@ -28,15 +28,10 @@ Error BlockReader::beginStep() {
   return Error::success();
 }
 
-// The outputs' rows, then the states.
+// The outputs' rows, then the states, then outer names that the block writes.
 Expected<BlockBody> BlockReader::stepBody() {
   const BlockReaders::Owner &owner = all.owners[index];
   const RecurrentOp op = cantFail(readRecurrentOp(program, owner.block, owner.op));
-  for (uint32_t position : written)
-    if (used[position].block != index)
-      return failureAt(program, owner.block, owner.op, ErrorKind::UnsupportedOption,
-                       "block " + Twine(index) + " writes '" + program.text(used[position].name) +
-                           "' of a block around it, which is not supported, expected an output");
   BlockBody body;
   SmallVector<Value, 16> heads;
   for (ArrayRef<TextId> names : {op.outputs, ArrayRef(op.states)})
@@ -49,6 +44,15 @@ Expected<BlockBody> BlockReader::stepBody() {
       body.results.push_back(own);
       heads.push_back(held[known->second].last);
     }
+  std::vector<uint32_t> around;
+  for (uint32_t position : written)
+    if (used[position].block != index) around.push_back(position);
+  for (uint32_t position : around) heads.push_back(held[position].last);
+  const std::vector<bool> isReached = reachable(heads);
+  for (auto [i, position] : enumerate(around)) {
+    body.results.push_back(used[position]);
+    heads[heads.size() - around.size() + i] = asState(position, isReached);
+  }
   saveValues(body, heads);
   return finish(heads, std::move(body));
 }
@@ -69,17 +73,28 @@ Error BlockReader::readRecurrent(size_t at) {
     given[inside.value] = static_cast<uint32_t>(operands.size());
     operands.push_back(read(name));
   }
+  const ArrayRef<DeclaredName> around = ArrayRef(body.results).drop_front(op->outputs.size() + op->states.size());
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> carriedAt;
+  for (const DeclaredName &name : around) {
+    Expected<Value> first = readOrZeros(name, at);
+    if (!first) return first.takeError();
+    carriedAt[name.key()] = static_cast<uint32_t>(operands.size());
+    operands.push_back(*first);
+  }
   std::vector<uint32_t> operandOf;
   std::vector<int64_t> locations;
   for (const BlockInput &input : body.inputs) {
-    const bool isOfStep = input.name.block == op->block;
-    operandOf.push_back(isOfStep ? given.lookup(input.name.name.value) : static_cast<uint32_t>(operands.size()));
+    const bool isOfStep = input.name.block == op->block, isCarried = carriedAt.contains(input.name.key());
+    operandOf.push_back(isOfStep    ? given.lookup(input.name.name.value)
+                        : isCarried ? carriedAt.lookup(input.name.key())
+                                    : static_cast<uint32_t>(operands.size()));
     locations.push_back(operandOf.back());
-    if (!isOfStep) operands.push_back(read(input.name));
+    if (!isOfStep && !isCarried) operands.push_back(read(input.name));
   }
   const std::string numArgs = std::to_string(operands.size()), numData = std::to_string(op->inputs.size()),
-                    numStates = std::to_string(op->states.size()), numOut = std::to_string(op->outputs.size()),
-                    locs = tupleText(locations), saved = tupleText({static_cast<int64_t>(body.savedAt.size())});
+                    numStates = std::to_string(op->states.size() + around.size()),
+                    numOut = std::to_string(op->outputs.size()), locs = tupleText(locations),
+                    saved = tupleText({static_cast<int64_t>(body.savedAt.size())});
   SmallVector<AttrText, 8> attrs = {{"num_args", numArgs},     {"num_data", numData},
                                     {"num_states", numStates}, {"num_out_data", numOut},
                                     {"input_locs", locs},      {"reverse", op->isReverse ? "True" : "False"}};
@@ -90,6 +105,8 @@ Error BlockReader::readRecurrent(size_t at) {
   flowOperands[op->block] = std::move(operandOf);
   for (auto [i, name] : enumerate(op->outputs))
     write(declared(name), stopped(declared(name), {loop->node, static_cast<uint16_t>(i), 0}, at));
+  const size_t first = op->outputs.size() + op->states.size();
+  for (auto [i, name] : enumerate(around)) writeCarried(name, {loop->node, static_cast<uint16_t>(first + i), 0});
   return Error::success();
 }
 
@@ -98,9 +115,12 @@ DenseSet<std::pair<uint32_t, uint32_t>> statesOf(const BlockReaders &all, uint32
   const BlockReaders::Owner &owner = all.owners[block];
   if (owner.kind == BlockOwner::Loop)
     for (const DeclaredName &name : body.results) states.insert(name.key());
-  if (owner.kind == BlockOwner::Recurrent)
+  if (owner.kind == BlockOwner::Recurrent) {
     for (TextId name : cantFail(readRecurrentOp(all.program, owner.block, owner.op)).exStates)
       states.insert({block, name.value});
+    for (const DeclaredName &name : body.results)
+      if (name.block != block) states.insert(name.key());
+  }
   return states;
 }
 

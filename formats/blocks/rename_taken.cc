@@ -1,19 +1,15 @@
 // Tested by tests/append_backward_test.cc
 #include "formats/blocks/rename_taken.h"
 
+#include "formats/blocks/unused_names.h"
+
 using namespace llvm;
 
 namespace gradc {
 
-static TextId unusedName(BlockProgram &program, StringRef like) {
-  for (uint32_t k = 0;; ++k) {
-    const std::string name = (like + "_" + Twine(k)).str();
-    if (!program.texts.find(name).isValid()) return program.intern(name);
-  }
-}
-
 void renameTakenGradients(BlockProgram &program, uint32_t block, size_t firstOp, IdMap<TextId> to, const NameSet &kept,
                           GradientNames &names, GradientMaker &maker) {
+  UnusedNames unused(program.texts);
   for (BlockOp &op : MutableArrayRef(program.blocks[block].ops).drop_front(firstOp)) {
     forEachVariable(op.inputs, [&](TextId &name) {
       auto found = to.find(name.value);
@@ -22,7 +18,7 @@ void renameTakenGradients(BlockProgram &program, uint32_t block, size_t firstOp,
     forEachVariable(op.outputs, [&](TextId &name) {
       if (!names.isGradient(name) || !program.find(block, name) || kept.contains(name)) return;
       const TextId taken = name;
-      name = unusedName(program, program.text(taken));
+      name = unused.make((program.text(taken) + "_").str());
       to[taken.value] = name;
     });
   }

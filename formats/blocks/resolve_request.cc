@@ -2,6 +2,7 @@
 #include "formats/blocks/resolve_request.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/first_reads.h"
 #include "formats/blocks/named_variables.h"
 
 using namespace llvm;
@@ -35,6 +36,7 @@ Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &p
   if (request.block >= program.blocks.size())
     return Failure(ErrorKind::UnknownName, "the program has no block " + Twine(request.block));
   if (Error error = checkFlow(program)) return error;
+  if (Error error = checkFirstReads(program)) return error;
   constexpr uint32_t kMostCalls = 1000;  // a name that is taken grows with each
   if (request.priorCalls > kMostCalls)
     return Failure(ErrorKind::TooLarge,

@@ -6,6 +6,7 @@
 #include "formats/blocks/block_attrs.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <set>
 
@@ -43,28 +44,42 @@ class Stacking {
   StringRef type(const BlockOp &op) const { return program.text(op.type); }
   Name declared(uint32_t block, TextId name) const { return {*program.declaringBlock(block, name), name.value}; }
 
+  static constexpr uint64_t kMost = uint64_t(1) << 48;  // elements of a tensor
+
+  /// How often `recurrent` runs its block; 1 for other operators.
+  uint64_t numSteps(uint32_t block, const BlockOp &op, int64_t maxIterations) const {
+    const ArrayRef<TextId> inputs = program.variables(op.inputs, "inputs");
+    if (type(op) != "recurrent" || inputs.empty() || inputs[0] == kEmptyName) return 1;
+    const BlockVariable &rows = *program.find(declared(block, inputs[0]).first, inputs[0]);
+    return std::max<uint64_t>(1, rows.shape.empty() || rows.shape[0] < 0 ? maxIterations : rows.shape[0]);
+  }
+
   Error visit(int64_t maxIterations) {
     std::vector<bool> isInLoop(program.blocks.size());
+    std::vector<uint64_t> numRuns(program.blocks.size(), 1);  // as steps of `recurrent`
     bool isWrittenInLoop = false;
     for (uint32_t block = 0; block < program.blocks.size(); ++block)
       for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
         const BlockOp &op = program.blocks[block].ops[at];
         if (op.subBlock) isInLoop[*op.subBlock] = isInLoop[block] || type(op) == "while" || type(op) == "while_grad";
+        if (op.subBlock)
+          numRuns[*op.subBlock] =
+              std::min(kMost, SaturatingMultiply(numRuns[block], numSteps(block, op, maxIterations)));
         const bool writes = type(op) == "write_to_array";
         if (writes && isInLoop[block]) isWrittenInLoop = true;
-        else if (writes) ++length;
         const auto slot = arraySlotOf(type(op));
         if (!slot) continue;
         ArrayRef<TextId> names = program.variables(slot->second ? op.outputs : op.inputs, slot->first);
         if (names.size() != 1 || names[0] == kEmptyName)
           return failureAt(program, block, at, ErrorKind::BadEntry, "expected one array");
-        if (Error error = add(block, at, declared(block, names[0]))) return error;
+        const Name array = declared(block, names[0]);
+        if (writes && !isInLoop[block]) length = std::min(kMost, length + numRuns[block] / numRuns[array.first]);
+        if (Error error = add(block, at, array)) return error;
         if (type(op) == "lod_array_length") measured.insert(declared(block, names[0]));
         if (type(op) == kWhole) wholes.push_back({block, at});
       }
     if (Error error = findWholeLengths()) return error;
-    constexpr int64_t kMost = int64_t(1) << 48;  // elements of a tensor
-    if (isWrittenInLoop) length += std::min(maxIterations, kMost);
+    if (isWrittenInLoop) length += std::min<uint64_t>(maxIterations, kMost);
     return Error::success();
   }
 
@@ -133,7 +148,7 @@ class Stacking {
   void stack(BlockVariable &array) {
     array.kind = FluidType::LodTensor;
     if (array.shape.empty()) array.shape.push_back(1);  // a scalar
-    array.shape.insert(array.shape.begin(), std::max<int64_t>(length, 1));
+    array.shape.insert(array.shape.begin(), static_cast<int64_t>(std::max<uint64_t>(length, 1)));
   }
 
   void declareLength(uint32_t block, TextId array) {
@@ -145,8 +160,8 @@ class Stacking {
 
   void rewrite(uint32_t block) {
     std::vector<BlockOp> old = std::move(program.blocks[block].ops), ops;
-    for (auto [declaring, array] : measured)
-      if (declaring == block) ops.push_back(constantZero(lengthOf(TextId(array))));
+    for (auto at = measured.lower_bound({block, 0}); at != measured.end() && at->first == block; ++at)
+      ops.push_back(constantZero(lengthOf(TextId(at->second))));
     for (BlockOp &op : old) {
       const StringRef kind = type(op);
       if (kind == "lod_array_length") {
@@ -191,7 +206,7 @@ class Stacking {
 
   Context &context;
   BlockProgram program;
-  int64_t length = 0;
+  uint64_t length = 0;
   std::set<Name> arrays, measured;
   std::vector<std::pair<uint32_t, size_t>> wholes;  // operators that take whole arrays
 };
