@@ -179,6 +179,12 @@ TEST(ImperativeMarks, REQ_09_E_18_TwoMarksOnOneBuffer) {
         EXPECT_EQ(t.rowOf(t.im.mark(b, second, buffer)), "success");
       }
   Tape t;
+  // Refused, a still adds.
+  const Tensor a = t.value(3), b = t.value(5), c = t.value(7), sum = t.value(0);
+  for (const Tensor &x : {a, b}) cantFail(t.im.mark(x, Request::Add, sum));
+  EXPECT_EQ(t.rowOf(t.im.mark(a, Request::Write, sum)), "E-18");
+  cantFail(t.im.dropGrad(b));
+  EXPECT_EQ(t.rowOf(t.im.mark(c, Request::Write, sum)), "E-18");
   double memory = 100;
   const TensorRef at(&memory, DType::Float64, Dims({1}));
   const Tensor x = cantFail(t.im.makeForeign(at, nullptr, nullptr)),
