@@ -69,7 +69,8 @@ class Run {
 
   Error collect() {
     auto describe = [&](const TapeNode &node) { return engine.describe(node); };
-    if (Error error = scratch->collected.collect(scratch->ys, ++engine.epoch, asked.isLenient, describe)) return error;
+    if (Error error = scratch->collected.collect(scratch->ys, engine.nextEpoch(), asked.isLenient, describe))
+      return error;
     for (auto [i, y] : enumerate(scratch->ys))
       scratch->request.heads.push_back({scratch->collected.word(y), static_cast<bool>(scratch->heads[i])});
     return Error::success();
@@ -101,9 +102,8 @@ class Run {
 
   /// Delivers the gradients to their marks; until then nothing has changed.
   Error deliver() {
-    for (auto [mark, gradient] : zip_equal(scratch->marks, scratch->results))
-      if (gradient && asked.createGraph)
-        if (Error error = engine.addRecorded(*mark, gradient)) return error;
+    if (asked.createGraph)
+      if (Error error = addRecorded()) return error;
     for (auto [i, mark, gradient] : enumerate(scratch->marks, scratch->results)) {
       if (!gradient) continue;
       engine.deliver(*mark, std::move(gradient), asked.createGraph);
@@ -203,6 +203,21 @@ class Run {
     plan = std::move(*made);
     engine.plans.insert(plan);
     return plan;
+  }
+
+  /// Replaces recorded gradients with request add by their sums. REQ-09: several may add to one buffer.
+  Error addRecorded() {
+    DenseMap<const Storage *, const Tensor *> &sums = scratch->recorded.sums;
+    sums.clear();
+    for (auto [mark, gradient] : zip_equal(scratch->marks, scratch->results)) {
+      if (!gradient) continue;
+      Tensor before = Tensor::share(mark->grad);
+      const Tensor **sum = before && mark->isCallersBuffer ? &sums[before.get()->storage] : nullptr;
+      if (sum && *sum) before = **sum;
+      if (Error error = engine.addRecorded(*mark, gradient, before)) return error;
+      if (sum) *sum = &gradient;
+    }
+    return Error::success();
   }
 
   /// Nodes that lost values cannot be differentiated again.

@@ -13,8 +13,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-bool overlap(const Storage &a, const Storage &b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
-
 /// The memory of one call's outputs and of their tensors, taken before the kernel runs so that nothing fails after it.
 class Outputs {
  public:
@@ -36,13 +34,16 @@ class Outputs {
     void *tensor = nullptr;
   };
   Store &store;
-  SmallVector<Output, 4> list;
+  SmallVector<Output, 16> list;
 };
 
 class Caller {
  public:
   Caller(Engine &engine, const CallRequest &request)
       : engine(engine), request(request), mask(Engine::trackedMask(request.modes)) {}
+  ~Caller() {
+    for (auto [input, copy] : copies) release(copy);
+  }
 
   Error run(MutableArrayRef<Tensor> results) {
     if (Error error = findSignature()) return error;
@@ -51,6 +52,8 @@ class Caller {
       if (Error error = checkKept()) return error;
     Outputs memory(engine.store, signature->outputs.size());
     if (Error error = takeMemory(memory, results.size())) return error;
+    if (signature->isTracked)
+      if (Error error = copyOverwritten()) return error;
     TapeNode *node = nullptr;
     if (signature->isTracked && !(node = allocateNode())) return noMemory(TapeNode::bytes(numInputs(), numKept()));
     draw = signature->isRandom ? request.draw ? request.draw : engine.numDraws + 1 : 0;
@@ -106,7 +109,10 @@ class Caller {
                                                        "': expected " +
                                                        describeTensor(engine.store.shapes[type.shape], type.dtype) +
                                                        ", got " + describeTensor(ShapeRef(to.shapeDims()), to.dtype));
-      if (Error error = engine.checkWritable(to, request.modes, true)) return error;
+      // A marked leaf gets no history, whether or not it counts in these modes.
+      Modes modes = request.modes;
+      if (signature->isTracked && signature->outputs[o].isTracked && !to.producer) modes.recording = Recording::On;
+      if (Error error = engine.checkWritable(to, modes, true)) return error;
       for (size_t k = 0; k < o; ++k)
         if (overlap(*to.storage, *request.into[k].get()->storage))
           return Failure(ErrorKind::BufferAlias, "outputs " + Twine(k) + " and " + Twine(o) + " of '" +
@@ -150,17 +156,42 @@ class Caller {
       if (isInto && output.sharedInput < 0 && mayWriteOver(*request.into[o].get()->storage, o)) {
         memory[o] = request.into[o].get()->storage;
         retain(memory[o]);
-      } else if (output.sharedInput >= 0) {
+      } else if (output.sharedInput >= 0 && request.into.size() <= 1) {
         memory[o] = input(output.sharedInput).storage;
         retain(memory[o]);
       } else if (output.hasMemory) {
         memory[o] = engine.store.allocateStorage(output.bytes);
         if (!memory[o]) return noMemory(output.bytes);
         memory[o]->isInference = request.modes.isInference;
+        // The input may be the target of another output.
+        if (output.sharedInput >= 0 && output.bytes)
+          std::memcpy(memory[o]->data, input(output.sharedInput).storage->data, output.bytes);
       }
       if (o < numResults && output.isWanted && !memory.allocateTensor(o)) return noMemory(sizeof(TensorImpl));
     }
     return engine.growWorkspace(signature->workspaceBytes);
+  }
+
+  /// Copies inputs that the gradient reads and that are targets, too: the call is recorded as if it ran out of place.
+  Error copyOverwritten() {
+    if (request.into.empty()) return Error::success();
+    for (KeptOperand operand : signature->kept) {
+      if (!signature->isInput(operand)) break;
+      Storage *const kept = input(operand).storage;
+      if (!kept || keptStorage(kept) != kept ||
+          none_of(request.into, [&](const Tensor &target) { return overlap(*target.get()->storage, *kept); }))
+        continue;
+      Storage *const copy = engine.store.allocateStorage(kept->bytes);
+      if (!copy) return noMemory(kept->bytes);
+      std::memcpy(copy->data, kept->data, kept->bytes);
+      copies.push_back({kept, copy});
+    }
+    return Error::success();
+  }
+
+  Storage *keptStorage(Storage *input) const {
+    const auto at = find_if(copies, [&](const auto &pair) { return pair.first == input; });
+    return at == copies.end() ? input : at->second;
   }
 
   Error compute(Outputs &memory) {
@@ -203,6 +234,7 @@ class Caller {
   void record(void *block, Outputs &memory) {
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(numInputs()),
                                                 .numKept = static_cast<uint32_t>(numKept()),
+                                                .isInto = !request.into.empty(),
                                                 .line = request.site.line,
                                                 .file = request.site.file,
                                                 .signature = signature,
@@ -224,7 +256,7 @@ class Caller {
     Kept *kept = node->kept().begin();
     for (KeptOperand operand : signature->kept) {
       const bool isInput = signature->isInput(operand);
-      Storage *const storage = isInput ? input(operand).storage : memory[operand - signature->numInputs()];
+      Storage *const storage = isInput ? keptStorage(input(operand).storage) : memory[operand - signature->numInputs()];
       if (storage) keep(storage);
       // Writes to targets are counted next.
       const bool isTarget = !isInput && operand - signature->numInputs() < request.into.size();
@@ -313,6 +345,7 @@ class Caller {
   const uint8_t mask;
   Signature *signature = nullptr;
   uint64_t draw = 0;
+  SmallVector<std::pair<Storage *, Storage *>, 2> copies;  // of storages of inputs
 };
 
 }  // namespace

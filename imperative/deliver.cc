@@ -15,8 +15,11 @@ bool isShared(const TensorImpl &impl) { return impl.storage->hasOtherOwners(); }
 
 /// Swaps the memory of two tensors; `to` counts that as a write.
 void swapMemory(TensorImpl &to, TensorImpl &from) {
+  const bool isLeaf = to.isCountedLeaf;
+  countLeaf(to, false);
   from.storage->version.store(to.storage->version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::swap(to.storage, from.storage);
+  countLeaf(to, isLeaf);
 }
 
 void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Storage::kNoWriter, call); }
@@ -25,9 +28,9 @@ void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Stor
 
 // REQ-04: a gradient with request `add` is computed in full, then added once. Memory that others see is not written, unless it
 // is the caller's own.
-Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
-  if (mark.request != Request::Add || !mark.grad) return Error::success();
-  const Tensor operands[] = {Tensor::share(mark.grad), gradient};
+Error Engine::addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before) {
+  if (mark.request != Request::Add || !before) return Error::success();
+  const Tensor operands[] = {before, gradient};
   CallRequest call{kindOf(*ctx.ops.wellKnown.add, addKind), operands, {Recording::On}};
   Tensor sum;
   if (Error error = this->call(call, sum)) return error;
@@ -36,6 +39,7 @@ Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
 }
 
 void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
+  if (!mark.isMarked && mark.request == Request::Null) return;
   if (isRecorded && gradient.isTracked()) recordedGradients.add(mark);
   mark.isFresh = true;
   TensorImpl *const old = mark.grad;

@@ -11,9 +11,10 @@ using namespace llvm;
 namespace gradc {
 
 size_t Scratch::heapBytes() const {
-  return heapBlock(sizeof(Scratch)) + collected.heapBytes() +
+  return heapBlock(sizeof(Scratch)) + collected.heapBytes() + heapBlock(recorded.sums.getMemorySize()) +
          heapBytesOf(request.wrt, request.retained, request.noGrad, request.taps, request.types, ys, heads, marks) +
          heapBytesOf(memory, results, key, recorded.values, recorded.origins, recorded.versions, recorded.isDelivered) +
+         heapBytesOf(recorded.inputs, recorded.outputs) +
          heapBytesOf(host.taps, host.nodes, host.marks, host.states, host.heads, host.values, host.callbacks,
                      host.resultOf, host.late);
 }
@@ -58,29 +59,48 @@ Expected<Tensor> Engine::makeTensor(OperandType type, Storage *storage, bool isS
 }
 
 BufferMarks::~BufferMarks() {
-  for (auto [buffer, mark] : marks) release(mark);
+  for (auto &[address, list] : lists)
+    for (Mark *mark : list) release(mark);
 }
 
-bool BufferMarks::isOthers(const Storage &buffer, const Mark &mark) const {
-  const auto at = marks.find(&buffer);
-  if (at == marks.end() || at->second == &mark) return false;
-  const Mark &other = *at->second;
-  return other.isMarked && other.isCallersBuffer && other.grad && other.grad->storage == &buffer;
+void BufferMarks::dropLast(List &list) {
+  release(list.pop_back_val());
+  --number;
+}
+
+bool BufferMarks::isRefused(const Storage &buffer, Mark &mark, Request request) {
+  const auto at = lists.find(buffer.data);
+  if (at == lists.end() || request == Request::Null) return false;
+  List &list = at->second;
+  const bool isKnown = list.remove(&mark);
+  auto isThere = [&](const Mark &other) {
+    return other.isMarked && other.isCallersBuffer && other.request != Request::Null && other.grad &&
+           other.grad->storage->data == buffer.data;
+  };
+  while (!list.empty() && !isThere(*list.back())) dropLast(list);
+  // A mark that writes is alone.
+  const bool isOthers = !list.empty() && (request == Request::Write || list.back()->request == Request::Write);
+  if (isKnown) list.insert(&mark);
+  return isOthers;
 }
 
 void BufferMarks::add(const Storage &buffer, Mark &mark) {
+  if (buffer.bytes == 0 || !lists[buffer.data].insert(&mark)) return;
   retain(&mark);
-  auto [at, isNew] = marks.try_emplace(&buffer, &mark);
-  if (!isNew) release(std::exchange(at->second, &mark));
-  if (marks.size() < limit) return;
-  SmallVector<std::pair<const Storage *, Mark *>, 0> gone;
-  for (auto [key, value] : marks)
-    if (value->refs.load(std::memory_order_relaxed) == 1) gone.push_back({key, value});
-  for (auto [key, value] : gone) {
-    marks.erase(key);
-    release(value);
+  if (++number < limit) return;
+  SmallVector<const char *, 0> gone;
+  for (auto &[address, list] : lists) {
+    number -= list.size();
+    list.remove_if([](Mark *known) {
+      const bool isLast = known->refs.load(std::memory_order_relaxed) == 1;
+      if (isLast) release(known);
+      return isLast;
+    });
+    number += list.size();
+    if (list.empty()) gone.push_back(address);
   }
-  limit = std::max<size_t>(16, 2 * marks.size());
+  for (const char *address : gone) lists.erase(address);
+  limit = std::max<size_t>(16, 2 * number);
 }
 
 RecordedGradients::~RecordedGradients() {

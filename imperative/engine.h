@@ -9,6 +9,7 @@
 #include "ir/dense_map.h"
 #include "runtime/failures.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 namespace gradc {
@@ -53,31 +54,36 @@ struct Scratch {
   std::vector<uint32_t> key;
   HostScratch host;
   struct Recorded {
-    std::vector<Tensor> values;        // by entry of the combined graph
-    std::vector<Origin *> origins;     // by call, made as they are needed
-    std::vector<uint32_t> versions;    // of the forward values
-    std::vector<uint8_t> isDelivered;  // by result: its leaf has it already
+    std::vector<Tensor> values;           // by entry of the combined graph
+    std::vector<Tensor> inputs, outputs;  // of the call under way
+    std::vector<Origin *> origins;        // by call, made as they are needed
+    std::vector<uint32_t> versions;       // of the forward values
+    std::vector<uint8_t> isDelivered;     // by result: its leaf has it already
     llvm::SmallPtrSet<const Storage *, 16> taken;
-  } recorded;  // for a replay call by call
+    DenseMap<const Storage *, const Tensor *> sums;  // by buffer of the caller
+  } recorded;                                        // for a replay call by call
 
   size_t heapBytes() const;
   void clear();
 };
 
-/// Marks whose gradient is a buffer of the caller's, with request write: the last one of each buffer.
+/// Marks whose gradient is a buffer of the caller's, by the address of its memory.
 class BufferMarks {
  public:
   BufferMarks() = default;
   BufferMarks(const BufferMarks &) = delete;
   ~BufferMarks();
   void add(const Storage &buffer, Mark &mark);
-  /// Whether another mark writes there.
-  bool isOthers(const Storage &buffer, const Mark &mark) const;
-  size_t size() const { return marks.size(); }
+  /// REQ-09: whether another mark puts its gradient there, unless both add.
+  bool isRefused(const Storage &buffer, Mark &mark, Request request);
+  size_t size() const { return number; }
 
  private:
-  DenseMap<const Storage *, Mark *> marks;
-  size_t limit = 16;  // at this size, marks without other references are dropped
+  using List = llvm::SetVector<Mark *, llvm::SmallVector<Mark *, 1>, DenseSet<Mark *>>;
+  void dropLast(List &list);
+
+  DenseMap<const char *, List> lists;
+  size_t number = 0, limit = 16;  // at this number, marks without other references are dropped
 };
 
 /// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other alive until the gradient
@@ -142,24 +148,28 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;                           // the last one that collecting has left in nodes
+  uint32_t epoch = 0;                           // the last one that collecting has left in nodes; see nextEpoch
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
   std::vector<uint64_t> callKey;  // of the signature of the call under way
+
+  /// One that no node has: 0 is that of new ones.
+  uint32_t nextEpoch() { return ++epoch ? epoch : ++epoch; }
 
   BufferMarks bufferMarks;
   RecordedGradients recordedGradients;
   FailureSlot failure;                      // of kernels of calls
   std::optional<KindId> copyKind, addKind;  // once needed
 
-  /// Links the call of a computed tensor to its mark, for the delivery of its gradient and for hooks.
-  llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
+  /// The mark of a tensor, made if there is none. The call of a computed tensor is linked to it, for the delivery of its gradient
+  /// and for hooks; tensors that are the same output of a call have one mark.
+  llvm::Expected<Mark *> tiedMarkOf(TensorImpl &impl);
   /// The kind of an operator without attributes; `known` caches it.
   KindId kindOf(const OpDef &op, std::optional<KindId> &known);
   llvm::Error growWorkspace(size_t bytes);
-  /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with the mark's gradient.
-  llvm::Error addRecorded(const Mark &mark, Tensor &gradient);
-  /// Delivers a gradient to a mark; `isRecorded`: it has a history of its own, and is the sum already.
+  /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with `before`.
+  llvm::Error addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before);
+  /// Delivers a gradient to a mark that was not dropped; `isRecorded`: it has a history of its own, and is the sum already.
   void deliver(Mark &mark, Tensor gradient, bool isRecorded);
 };
 

@@ -25,7 +25,7 @@ Error checkHook(const Engine &engine, const Tensor &x, const TensorHook &hook) {
 /// The hooks of the tensor's mark, made if there are none. What the host put into them is destroyed without the lock, like
 /// foreign memory.
 Expected<HookList *> hooksOf(Engine &engine, TensorImpl &impl) {
-  Expected<Mark *> mark = engine.markOf(impl);
+  Expected<Mark *> mark = engine.tiedMarkOf(impl);
   if (!mark) return mark.takeError();
   Storage *&hooks = (*mark)->hooks;
   if (!hooks) {
@@ -70,8 +70,6 @@ Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
   TensorImpl &impl = *x.get();
   Expected<HookList *> hooks = hooksOf(*engine, impl);
   if (!hooks) return hooks.takeError();
-  if (impl.producer)
-    if (Error error = engine->tieToCall(impl, *impl.mark)) return error;
   return add((*hooks)->before, std::move(hook), old);
 }
 

@@ -8,8 +8,7 @@ using namespace llvm;
 
 namespace gradc {
 
-// The run whose host code the calling thread is in.
-constinit thread_local HostRun *HostRun::current = nullptr;
+constinit thread_local HostRun::Inside *HostRun::innermost = nullptr;
 
 void HostRun::end() {
   if (!scratch.taps.empty() || !scratch.callbacks.empty()) {
@@ -121,9 +120,12 @@ Error HostRun::finish() {
 }
 
 bool HostRun::queue(const Engine &engine, FinalCallback callback) {
-  if (!current || &current->engine != &engine) return false;
-  current->scratch.callbacks.push_back(std::move(callback));
-  return true;
+  for (Inside *inside = innermost; inside; inside = inside->outer) {
+    if (&inside->run.engine != &engine) continue;
+    inside->run.scratch.callbacks.push_back(std::move(callback));
+    return true;
+  }
+  return false;
 }
 
 }  // namespace gradc

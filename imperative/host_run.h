@@ -64,13 +64,13 @@ class HostRun {
                           TensorList &results);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();
-  /// Queues a callback for the end of the backward whose host code the calling thread is in; false if it is in none of this
-  /// engine.
+  /// Queues a callback for the end of the innermost backward of this engine whose host code the calling thread is in; false if
+  /// there is none.
   static bool queue(const Engine &engine, FinalCallback callback);
 
  private:
   class Inside;  // imperative/inside.h
-  static thread_local HostRun *current;
+  static thread_local Inside *innermost;
   std::string nameOf(const HostScratch::Tap &tap) const;
   llvm::Error checkResult(const HostScratch::Tap &tap, const Tensor &gradient, const Tensor &result) const;
 

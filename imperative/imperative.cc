@@ -177,7 +177,7 @@ Expected<Graph> Imperative::graphOf(Tensors ys) {
   }
   Collected collected;
   auto describe = [&](const TapeNode &node) { return engine->describe(node); };
-  if (Error error = collected.collect(values, ++engine->epoch, false, describe)) return error;
+  if (Error error = collected.collect(values, engine->nextEpoch(), false, describe)) return error;
   SmallVector<uint32_t, 4> heads;
   for (const TapeValue &value : values) heads.push_back(collected.word(value));
   Expected<RecordedGraph> graph =

@@ -31,6 +31,7 @@ namespace gradc {
 
 /// How a write to a recorded, computed tensor is treated while recording: as E-19, or as a call that is recorded out of place
 /// and whose result takes over the storage. Earlier readers keep their gradient; it is E-31 if a value they kept is overwritten.
+/// What the call itself keeps and overwrites is copied.
 enum class InplacePolicy : uint8_t { Error, Rebase };
 
 struct ImperativeOptions {
@@ -124,7 +125,7 @@ class Imperative {
 
   /// Requests the gradient of a leaf, zeros at first, or of a computed tensor (§9), by MXNet's rules, which record only inside
   /// RecordScope. E-06 for integers; E-16 for a computed tensor that is marked with another buffer; E-71 for a buffer of another
-  /// shape or type, E-18 for x's own memory and for that of another mark with request write.
+  /// shape or type, E-18 for x's own memory and for the buffer of another mark, unless both add.
   llvm::Error mark(const Tensor &x, Request request, const Tensor &buffer = {});
   /// The same, with zeros for a buffer; false instead of an error.
   bool attachGrad(const Tensor &x, Request request);

@@ -10,7 +10,7 @@ namespace gradc {
 /// Exists while the calling thread is in code of the host.
 class HostRun::Inside {
  public:
-  explicit Inside(HostRun &run, bool isRecording) : run(run), outer(std::exchange(current, &run)) {
+  explicit Inside(HostRun &run, bool isRecording) : run(run), outer(std::exchange(innermost, this)) {
     if (isRecording) recording.emplace(run.engine.owner, RecordOptions{modesOf(run.engine.owner).isTraining});
     else quiet.emplace(run.engine.owner);
     run.lock.unlock();
@@ -18,13 +18,14 @@ class HostRun::Inside {
   explicit Inside(HostRun &run) : Inside(run, run.isRecording) {}
   ~Inside() {
     run.lock.lock();
-    current = outer;
+    innermost = outer;
   }
   Inside(const Inside &) = delete;
 
- private:
   HostRun &run;
-  HostRun *const outer;
+  Inside *const outer;  // its backward may be of another Imperative
+
+ private:
   std::optional<RecordScope> recording;
   std::optional<NoGradScope> quiet;
 };

@@ -19,7 +19,7 @@ Error notDifferentiable(const TensorImpl &x) {
 }
 
 Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
-  if (x.storage == grad.storage)
+  if (x.storage == grad.storage || overlap(*x.storage, *grad.storage))
     return Failure(ErrorKind::BufferAlias,
                    "the gradient of " + Engine::describe(x) + " would overwrite it: they share memory");
   if (x.shape == grad.shape && x.dtype == grad.dtype) return Error::success();
@@ -30,7 +30,7 @@ Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
 
 void setTracked(TensorImpl &leaf, uint8_t bits) {
   leaf.tracked = bits;
-  leaf.store->setLeaf(*leaf.storage, bits != 0);
+  countLeaf(leaf, bits != 0);
 }
 
 void setGradient(Mark &mark, TensorImpl *grad) {
@@ -40,14 +40,26 @@ void setGradient(Mark &mark, TensorImpl *grad) {
 
 }  // namespace
 
-Error Engine::tieToCall(TensorImpl &x, Mark &mark) {
-  for (RetainedMark *retained = x.producer->retained; retained; retained = retained->next)
-    if (retained->mark == &mark) return Error::success();
+Expected<Mark *> Engine::tiedMarkOf(TensorImpl &x) {
+  if (!x.producer) return markOf(x);
+  for (RetainedMark *retained = x.producer->retained; retained; retained = retained->next) {
+    if (retained->output != x.output) continue;
+    Mark &known = *retained->mark;
+    if (x.mark == &known) return &known;
+    // Nothing but a name and a gradient (BackwardOptions::inputs) is in a mark that is not linked to the call.
+    if (x.mark && known.name.empty()) known.name = x.mark->name;
+    if (x.mark && !known.grad) std::swap(known.grad, x.mark->grad);
+    retain(&known);
+    if (x.mark) release(x.mark);
+    return x.mark = &known;
+  }
+  Expected<Mark *> mark = markOf(x);
+  if (!mark) return mark;
   void *const block = store.allocate(sizeof(RetainedMark));
   if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + describe(x));
-  retain(&mark);
-  x.producer->retained = new (block) RetainedMark{&mark, x.output, x.producer->retained};
-  return Error::success();
+  retain(*mark);
+  x.producer->retained = new (block) RetainedMark{*mark, x.output, x.producer->retained};
+  return mark;
 }
 
 Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
@@ -61,18 +73,16 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     if (Error error = engine->checkOwn(buffer, "buffer")) return error;
     if (Error error = checkFits(impl, *buffer.get())) return error;
   }
-  Expected<Mark *> made = engine->markOf(impl);
+  Expected<Mark *> made = engine->tiedMarkOf(impl);
   if (!made) return made.takeError();
   Mark &mark = **made;
   if (impl.producer && mark.isMarked && mark.grad != buffer.get())
     return Failure(ErrorKind::AlreadyMarked, Engine::describe(impl) + " is marked already, with another buffer")
         .note("drop its mark first, or mark it with the same buffer");
-  if (buffer && request == Request::Write) {
-    if (engine->bufferMarks.isOthers(*buffer.get()->storage, mark))
-      return Failure(ErrorKind::BufferAlias,
-                     Engine::describe(impl) +
-                         " and another tensor would have one gradient buffer with request 'write'");
-  }
+  if (buffer && engine->bufferMarks.isRefused(*buffer.get()->storage, mark, request))
+    return Failure(ErrorKind::BufferAlias,
+                   Engine::describe(impl) +
+                       " and another tensor would have one gradient buffer, and not both add to it");
   TensorImpl *grad = nullptr;
   if (buffer) {
     grad = buffer.get();
@@ -83,15 +93,10 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     if (zero->ref().bytes()) std::memset(zero->ref().data, 0, zero->ref().bytes());
     grad = zero->take();
   }
-  if (impl.producer)
-    if (Error error = engine->tieToCall(impl, mark)) {
-      if (grad) release(grad);
-      return error;
-    }
   setGradient(mark, grad);
   mark.isCallersBuffer = static_cast<bool>(buffer);
   if (buffer && buffer.isTracked()) engine->recordedGradients.add(mark);
-  if (buffer && request == Request::Write) engine->bufferMarks.add(*buffer.get()->storage, mark);
+  if (buffer && request != Request::Null) engine->bufferMarks.add(*buffer.get()->storage, mark);
   mark.isMarked = true;
   mark.isFresh = false;
   mark.request = request;
@@ -119,7 +124,8 @@ Error Imperative::requireGrad(const Tensor &x, bool on) {
   Expected<Mark *> mark = engine->markOf(impl);
   if (!mark) return mark.takeError();
   (*mark)->isMarked = (*mark)->isByLeaf = on;
-  if (on && (*mark)->request == Request::Null) (*mark)->request = Request::Add;
+  if (!on) (*mark)->request = Request::Null;
+  else if ((*mark)->request == Request::Null) (*mark)->request = Request::Add;
   setTracked(impl, on ? kTracked | kTrackedByLeaf : 0);
   return Error::success();
 }
@@ -131,10 +137,9 @@ Error Imperative::retainGrad(const Tensor &x) {
   if (!impl.tracked)
     return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient");
   if (!impl.producer) return Error::success();
-  Expected<Mark *> mark = engine->markOf(impl);
+  Expected<Mark *> mark = engine->tiedMarkOf(impl);
   if (!mark) return mark.takeError();
   if ((*mark)->isMarked) return Error::success();
-  if (Error error = engine->tieToCall(impl, **mark)) return error;
   (*mark)->isMarked = true;
   (*mark)->request = Request::Add;
   return Error::success();

@@ -294,6 +294,7 @@ class Compiler {
     NodeMap<uint32_t> tapOf(plan->list.graph, Plan::kNone);
     for (auto [t, node] : enumerate(gradient.taps))
       if (node.isValid()) tapOf[source->split.newId[node.value]] = static_cast<uint32_t>(t);
+    listEmptyTaps(tapOf);
     bool hasFunctions = false;
     plan->list.setFailure(plan->failure.address());
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
@@ -302,7 +303,20 @@ class Compiler {
       if (t != Plan::kNone || isFunction) plan->stops.push_back({static_cast<uint32_t>(i), t});
       hasFunctions |= isFunction;
     }
+    llvm::stable_sort(plan->stops,
+                      [](const Plan::Stop &a, const Plan::Stop &b) { return a.instruction < b.instruction; });
     if (hasFunctions) listGradients();
+  }
+
+  /// In the order of the nodes, which is that of the instructions.
+  void listEmptyTaps(const NodeMap<uint32_t> &tapOf) {
+    const InstructionList &list = plan->list;
+    uint32_t next = 0;
+    for (uint32_t n = 0; n < list.graph.numNodes(); ++n) {
+      while (next < list.instructions.size() && list.instructions[next].node.value < n) ++next;
+      if (tapOf[NodeId(n)] != Plan::kNone && list.inference.elements(list.graph.firstEntry(NodeId(n))) == 0)
+        plan->stops.push_back({next, tapOf[NodeId(n)], NodeId(n)});
+    }
   }
 
   /// Operators of the host, whose kernels may fail, or look for the object of their call.

@@ -66,6 +66,8 @@ struct PlanSource {
     std::vector<uint32_t> inputs;      // entries
     std::vector<KnownOutput> outputs;  // per call all of them
     std::vector<uint8_t> isOthers;     // by result that is a head: its memory is not that of a call of the replay
+
+    size_t heapBytes() const;
   };
   std::unique_ptr<Calls> calls;
 
@@ -106,9 +108,11 @@ struct Plan {
   ArenaPlaces places;
   size_t arenaBytes = 0;
   char *arena = nullptr;  // the one that addresses are set for
-  /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function.
+  /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function. Taps of gradients
+  /// without elements have no instruction.
   struct Stop {
     uint32_t instruction, tap;  // position in the request; kNone: a function
+    NodeId empty = {};          // the tap; the stop is in front of the instruction
   };
   std::vector<Stop> stops;     // by instruction
   llvm::BitVector isGradient;  // by entry, if there are functions: computed from head gradients

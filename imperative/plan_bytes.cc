@@ -38,8 +38,11 @@ size_t PlanSource::heapBytes() const {
   size_t bytes = heapBlock(sizeof(PlanSource)) + bytesOf(combined) + bytesOf(split.backward) + bytesOf(inference) +
                  heapBytesOf(split.newId, split.source, split.saved, split.shapesOnly) +
                  heapBytesOf(callOf, leafOf, savedValue, headValue, tapNodes);
-  if (calls) bytes += heapBytesOf(calls->forward, calls->calls, calls->inputs, calls->outputs, calls->isOthers);
-  return bytes;
+  return calls ? bytes + calls->heapBytes() : bytes;
+}
+
+size_t PlanSource::Calls::heapBytes() const {
+  return heapBlock(sizeof(Calls)) + heapBytesOf(forward, calls, inputs, outputs, isOthers);
 }
 
 }  // namespace gradc

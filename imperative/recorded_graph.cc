@@ -99,19 +99,27 @@ class Recorder {
         if (edge.kind() == Edge::Kind::Named) reserved.insert(edge.mark()->name);
   }
 
-  /// E-31 if a tensor was overwritten after an earlier call had read it, for a graph has one value for both. What the calls
+  /// The version that the first reader of a value has to read.
+  static uint32_t firstVersion(const Edge &edge) {
+    if (edge.kind() != Edge::Kind::Node || edge.node()->isInto) return edge.version;
+    const int32_t shared = edge.node()->signature->outputs[edge.output].sharedInput;
+    return shared < 0 ? 0 : edge.node()->edges()[static_cast<size_t>(shared)].version;
+  }
+
+  /// E-31 if a tensor was overwritten after a call had computed or read it, for a graph has one value for both. What the calls
   /// overwrite themselves has versions in the graph.
   Error checkVersions(TapeNode &node) {
     for (auto [i, edge] : enumerate(node.edges())) {
       const bool isComputed = edge.kind() == Edge::Kind::Node;
       const uint64_t key = isComputed ? uint64_t{edge.node()->index + edge.output} << 2 : edge.identity();
-      const auto [at, isNew] = versionOf.try_emplace(key, edge.version);
+      const auto [at, isNew] = versionOf.try_emplace(key, firstVersion(edge));
       if (node.signature->called->isMutated(static_cast<uint32_t>(i))) at->second = edge.version + 1;
       else if (at->second != edge.version)
         return Failure(ErrorKind::StaleVersion,
                        "input '" + inputName(*node.signature->called, static_cast<uint32_t>(i)) + "' of call " +
                            Twine(node.call) + " of operator '" + node.signature->called->spelling +
-                           "' was overwritten after an earlier call had read it: no graph has both values");
+                           "' was overwritten after an earlier call had " + (isNew ? "computed" : "read") +
+                           " it: no graph has both values");
     }
     return Error::success();
   }

@@ -48,7 +48,7 @@ class Replay {
     for (const Plan::Stop &stop : plan.stops) {
       if (Error error = executeUpTo(stop.instruction)) return error;
       if (Error error = stop.tap == Plan::kNone ? runFunction(stop.instruction) : runTap(stop)) return error;
-      current = stop.instruction + 1;
+      if (!stop.empty.isValid()) current = stop.instruction + 1;
     }
     if (Error error = executeUpTo(static_cast<uint32_t>(list.instructions.size()))) return error;
     if (Error error = fetchHeads(Plan::kNone)) return error;
@@ -76,24 +76,31 @@ class Replay {
 
   /// Outside of `withThreads`: code of the host runs on the thread that requested the gradients.
   Error runTap(const Plan::Stop &stop) {
-    if (Error error = executeUpTo(stop.instruction + 1)) return error;
-    const Instruction &instruction = list.instructions[stop.instruction];
-    if (isMissing(instruction.node, 0)) return Error::success();
+    const bool isEmpty = stop.empty.isValid();
+    if (Error error = isEmpty ? fetchHeads(stop.instruction) : executeUpTo(stop.instruction + 1)) return error;
+    const NodeId node = isEmpty ? stop.empty : list.instructions[stop.instruction].node;
+    if (isMissing(node, 0)) return Error::success();
     const HostScratch::Tap &tap = request.scratch.host.taps[stop.tap];
-    const TensorRef &out = list.call(instruction).out[0];
     if (tap.before) {
+      const TensorRef out =
+          isEmpty ? list.tensor(list.graph.firstEntry(node)) : list.call(list.instructions[stop.instruction]).out[0];
       Expected<Tensor> gradient = copyOf(out);
       if (!gradient) return gradient.takeError();
       const Tensor before = *gradient;
       if (Error error = request.host->runHooks(stop.tap, *gradient)) return error;
       if (out.bytes() && *gradient != before) std::memcpy(out.data, gradient->ref().data, out.bytes());
-      takeSteps(instruction.firstStep, instruction.lastStep);
-      if (Error error = check(stop.instruction)) return error;
+      if (Error error = isEmpty ? Error::success() : afterTap(stop.instruction)) return error;
     }
     if (tap.result == Plan::kNone) return Error::success();
     if (Error error = takeResult(tap.result)) return error;
     engine.deliver(*request.marks[tap.result], std::move(request.scratch.results[tap.result]), false);
     return request.host->runHooksAfter(tap);
+  }
+
+  /// What follows an instruction whose output has changed.
+  Error afterTap(uint32_t i) {
+    takeSteps(list.instructions[i].firstStep, list.instructions[i].lastStep);
+    return check(i);
   }
 
   Expected<Tensor> copyOf(const TensorRef &value) {

@@ -117,6 +117,8 @@ class RecordedReplay {
     for (Origin *origin : origins)
       if (origin) release(origin);
     values.clear();
+    scratch.inputs.clear();
+    scratch.outputs.clear();
     origins.clear();
     versions.clear();
     scratch.isDelivered.clear();
@@ -124,7 +126,10 @@ class RecordedReplay {
   }
 
   Error run() {
-    if (!source.calls) source.calls = Lister(engine, plan).run();
+    if (!source.calls) {
+      source.calls = Lister(engine, plan).run();
+      engine.plans.grow(plan, source.calls->heapBytes());
+    }
     for (auto [i, value] : enumerate(source.headValue)) {
       if (!value.isValid()) continue;
       // Code of the host may run a backward that gives the head gradient other memory.
@@ -149,7 +154,9 @@ class RecordedReplay {
  private:
   Error call(const PlanSource::Call &recorded) {
     const NodeKind &kind = graph.kind(recorded.node);
-    SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
+    std::vector<Tensor> &inputs = scratch.inputs, &outputs = scratch.outputs;
+    inputs.clear();
+    outputs.assign(kind.numVisible, Tensor());
     for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
       inputs.push_back(values[source.calls->inputs[i]]);
     if (isMissing(recorded, inputs)) return Error::success();
@@ -183,7 +190,7 @@ class RecordedReplay {
     Tensor own;
     if (Error error = copy(gradient, own)) return error;
     Mark &mark = *request.marks[tap.result];
-    if (Error error = engine.addRecorded(mark, own)) return error;
+    if (Error error = engine.addRecorded(mark, own, Tensor::share(mark.grad))) return error;
     engine.deliver(mark, std::move(own), true);
     scratch.isDelivered[tap.result] = true;
     return request.host->runHooksAfter(tap);

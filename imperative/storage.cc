@@ -151,17 +151,23 @@ Storage *Store::foreignStorage(void *data, size_t bytes, void (*release)(void *)
 }
 
 void Store::setLeaf(Storage &storage, bool isLeaf) {
+  const bool isShared = storage.owners.load(std::memory_order_relaxed) & Storage::kLeaf;
+  if (isLeaf && isShared) {
+    ++otherLeaves[&storage];
+    return;
+  }
+  if (const auto others = otherLeaves.find(&storage); others != otherLeaves.end()) {
+    if (--others->second == 0) otherLeaves.erase(others);
+    return;
+  }
   const size_t bytes = footprint(storage);
   const uint64_t before = isLeaf ? storage.owners.fetch_or(Storage::kLeaf, std::memory_order_relaxed)
                                  : storage.owners.fetch_and(~Storage::kLeaf, std::memory_order_relaxed);
-  if (((before & Storage::kLeaf) != 0) == isLeaf) return;
   leafBytes.fetch_add(isLeaf ? bytes : -bytes, std::memory_order_relaxed);
   if (Storage::numKeepers(before)) countKept(isLeaf ? -bytes : bytes);
 }
 
 void Store::destroy(Storage *storage) {
-  if (storage->owners.load(std::memory_order_relaxed) & Storage::kLeaf)
-    leafBytes.fetch_sub(footprint(*storage), std::memory_order_relaxed);
   void (*const release)(void *) = storage->release;
   void *const user = storage->releaseUser;
   if (release && isLockedHere()) {

@@ -6,6 +6,7 @@
 // Tested by tests/imperative_memory_test.cc
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/shape_table.h"
 
 #include <array>
@@ -89,7 +90,7 @@ class Store {
   bool hasEnded() const { return isClosed; }
   bool isLockedHere() const { return holder.load(std::memory_order_relaxed) == thisThread(); }
 
-  /// For the statistics: called when a leaf is marked, and when its mark is dropped.
+  /// For the statistics: called when a leaf is marked, and when its mark is dropped or it ends. With the lock held.
   void setLeaf(Storage &storage, bool isLeaf);
   void countKept(size_t bytes) { keptBytes.fetch_add(bytes, std::memory_order_relaxed); }
   static size_t footprint(const Storage &storage) { return classBytes(static_cast<uint8_t>(storage.sizeClass)); }
@@ -142,7 +143,8 @@ class Store {
   std::array<SizeClass, kNumClasses> classes;
   std::atomic<size_t> systemBytes{0}, cachedLarge{0};
   std::atomic<size_t> leafBytes{0}, keptBytes{0};
-  std::atomic<int64_t> numBlocks{1};  // from the system, plus one for the owner until `close`
+  DenseMap<const Storage *, uint32_t> otherLeaves;  // of memory that several marked leaves share: all but one of them
+  std::atomic<int64_t> numBlocks{1};                // from the system, plus one for the owner until `close`
   Chunk *chunks = nullptr;
   size_t peakBytes = 0;
   bool isClosed = false;  // guarded by the lock
@@ -165,6 +167,11 @@ class StoreLock {
   Store *store;
   bool isLocked = false;
 };
+
+/// Foreign memory may be behind several storages.
+inline bool overlap(const Storage &a, const Storage &b) {
+  return a.data < b.data + b.bytes && b.data < a.data + a.bytes;
+}
 
 inline void retain(Storage *storage) { storage->owners.fetch_add(Storage::kRef, std::memory_order_relaxed); }
 inline void release(Storage *storage) {

@@ -69,7 +69,8 @@ struct Origin {
 struct TapeNode {
   std::atomic<uint32_t> refs{1};
   uint32_t numEdges;  // the arrays behind the node
-  uint32_t numKept : 29;
+  uint32_t numKept : 28;
+  uint32_t isInto : 1 = 0;           // outputs are memory that was there before
   uint32_t isFunction : 1 = 0;       // `state` is a FunctionCall's
   uint32_t isCleared : 1 = 0;        // a backward without `retain` ran through it
   uint32_t isTrackedByLeaf : 1 = 0;  // some edge leads to a leaf of requiresGrad

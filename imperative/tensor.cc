@@ -7,14 +7,20 @@ using namespace llvm;
 
 namespace gradc {
 
-// The owner of a mark is only read with the lock held.
+// The owner of a mark is only read, and leaves are only counted, with the lock held.
+static void endLeaf(TensorImpl &impl) {
+  if (impl.mark && impl.mark->owner.load(std::memory_order_relaxed) == &impl)
+    impl.mark->owner.store(nullptr, std::memory_order_relaxed);
+  countLeaf(impl, false);
+}
+
 void destroy(TensorImpl *impl) {
-  if (impl->mark && impl->mark->owner.load(std::memory_order_relaxed) == impl) {
+  if (impl->isCountedLeaf || (impl->mark && impl->mark->owner.load(std::memory_order_relaxed) == impl)) {
     if (impl->store->isLockedHere()) {
-      impl->mark->owner.store(nullptr, std::memory_order_relaxed);
+      endLeaf(*impl);
     } else {
       StoreLock lock(*impl->store);
-      impl->mark->owner.store(nullptr, std::memory_order_relaxed);
+      endLeaf(*impl);
     }
   }
   if (impl->storage) release(impl->storage);

@@ -28,7 +28,8 @@ struct TensorImpl {
   uint8_t tracked = 0;
   uint16_t output = 0;  // of the producer
   ShapeId shape;        // in the store's table
-  uint32_t rank;
+  uint32_t rank : 31;
+  uint32_t isCountedLeaf : 1 = 0;  // Store::setLeaf
   const int64_t *dims;
   Store *store;
   Storage *storage;              // null: a shape and type without contents
@@ -40,6 +41,13 @@ struct TensorImpl {
   TensorRef ref() const { return {storage->data, dtype, shapeDims()}; }
 };
 static_assert(sizeof(TensorImpl) <= 64, "one block of the smallest class");
+
+/// Counts the tensor as a marked leaf, or no more. With the lock held.
+inline void countLeaf(TensorImpl &impl, bool isLeaf) {
+  if (impl.isCountedLeaf == isLeaf) return;
+  impl.isCountedLeaf = isLeaf;
+  impl.store->setLeaf(*impl.storage, isLeaf);
+}
 
 /// What a tensor was marked with: a request, its gradient, a name. The tape refers to a leaf as its mark.
 struct Mark {

@@ -250,6 +250,78 @@ TEST(ImperativeAliases, E_31_WhatAHookOverwroteIsNamedOnEveryTape) {
   }
 }
 
+// At the second order the gradient of one of them is that of the other in another shape.
+TEST(ImperativeAliases, TA_31_AResultThatIsAnotherOneReshaped) {
+  Tape t;
+  Tensor x = t.leaf({2}, {1, 2}), w = t.leaf({2}, {3, 4}), h = t.mul(x, w), dh, dy;
+  Tensor y = t("Reshape", {h}, {{"shape", "(2,1)"}});
+  auto keep = [](Tensor &seen) {
+    return [&seen](const Tensor &gradient) -> Expected<Tensor> { return seen = gradient, Tensor(); };
+  };
+  cantFail(t.im.addHook(h, keep(dh)));
+  cantFail(t.im.addHook(y, keep(dy)));
+  const Tensor dx = t.grad({t("square", {y})}, {x}, {.createGraph = true})[0];
+  for (bool createGraph : {true, false}) {
+    const std::vector<Tensor> both =
+        t.grad({t("square", {dx})}, {dh, dy}, {.retain = true, .createGraph = createGraph});
+    EXPECT_EQ(doublesOf(both[0]), (Doubles{108, 512}));  // 4·(xw)·w²
+    EXPECT_EQ(doublesOf(both[1]), (Doubles{108, 512}));
+    EXPECT_FALSE(both[0].sharesMemoryWith(both[1]));
+  }
+}
+
+// A saved value that is handed out is another tensor, but the same value.
+TEST(ImperativeAliases, HOOK_02_TwoTensorsOfOneValueHaveOneMark) {
+  for (bool createGraph : {false, true})
+    for (bool isOutput : {false, true}) {
+      Tape t;
+      std::optional<FunctionContext> kept;
+      auto f = testing::function(
+          "double",
+          [&](const FunctionContext &context, Tensors in) -> Expected<TensorList> {
+            const Tensor out = t.times(in[0], "2");
+            context.save({in[0], out});
+            kept = context;
+            return TensorList{out};
+          },
+          [&](const FunctionContext &, Tensors dy) -> Expected<TensorList> { return TensorList{t.times(dy[0], "2")}; });
+      Tensor x = t.leaf(3), y = t.times(x, "2"), z = apply(t, f, {y})[0];
+      const Tensor one = isOutput ? z : y, other = cantFail(kept->saved())[isOutput];
+      ASSERT_FALSE(one == other);
+      cantFail(t.im.setName(one, "one"));
+      cantFail(t.im.addHook(other, [&](const Tensor &g) -> Expected<Tensor> { return t.times(g, "3"); }));
+      cantFail(t.im.addHook(one, [&](const Tensor &g) -> Expected<Tensor> { return t.plus(g, "1"); }));
+      for (const Tensor &tensor : {one, other}) cantFail(t.im.retainGrad(tensor));
+      t.backward({z}, {.createGraph = createGraph});
+      EXPECT_EQ(scalar(one.grad()), isOutput ? 4 : 7);
+      EXPECT_TRUE(other.grad() == one.grad());
+      EXPECT_EQ(scalar(x.grad()), isOutput ? 16 : 14);
+      EXPECT_EQ(other.name(), "one");
+      cantFail(t.im.setGrad(x, Tensor()));
+      cantFail(t.im.setGrad(one, Tensor()));
+    }
+}
+
+// Each output has the bytes of an input, which is the target of the other output.
+TEST(ImperativeAliases, SharedInputsThatAreTargets) {
+  static constexpr InplacePair kBoth[] = {{0, 0, true}, {1, 1, true}};
+  static constinit const OpDef kPair = {.name = "pair",
+                                        .inputs = {"a", "b"},
+                                        .outputs = {"x", "y"},
+                                        .shape = [](ShapeInference &s) { s.sameInOut(0, 0), s.sameInOut(1, 1); },
+                                        .inplace = kBoth,
+                                        .kernel = copyFirst};
+  Tape t;
+  cantFail(t.context.ops.add(kPair));
+  Tensor a = t.value(3), b = t.value(5);
+  const SmallVector<Tensor, 2> both = t.all("pair", {a, b});
+  EXPECT_TRUE(both[0].sharesMemoryWith(a) && both[1].sharesMemoryWith(b));
+  Tensor c = t.value(3), d = t.value(5);
+  cantFail(t.into("pair", {c, d}, {d, c}));
+  EXPECT_EQ(scalar(c), 5);
+  EXPECT_EQ(scalar(d), 3);
+}
+
 // The gradients of both terms of a sum are one value: each leaf has memory of its own.
 TEST(ImperativeAliases, TA_31_TwoLeavesOfOneGradient) {
   Tape t;

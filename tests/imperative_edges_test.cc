@@ -61,6 +61,18 @@ TEST(ImperativeEdges, TheEndTakesTheHistoryOfRecordedGradients) {
   EXPECT_EQ(scalar(given), 25);
 }
 
+// The number of a backward is 0 after 2^32 of them, as it is in new calls.
+TEST(ImperativeEdges, BackwardsAreCountedRound) {
+  Tape t;
+  Tensor x = t.leaf(3);
+  t.im.internals().epoch = 0xfffffffe;
+  for (int i = 1; i <= 4; ++i) {
+    t.backward({t.mul(x, x)});
+    EXPECT_EQ(scalar(x.grad()), 6 * i);
+    EXPECT_EQ(t.rowOf(t.im.graphOf({t.mul(x, x)})), "success");
+  }
+}
+
 TEST(ImperativeEdges, ABufferThatIsMarkedEachStepCostsOnce) {
   Tape t;
   Tensor x = t.value(1), buffer = t.value(0);
@@ -72,6 +84,10 @@ TEST(ImperativeEdges, ABufferThatIsMarkedEachStepCostsOnce) {
     Tensor passing = t.value(1);
     cantFail(t.im.mark(passing, Request::Write, t.value(0)));
   }
+  EXPECT_LE(t.im.internals().bufferMarks.size(), 32u);
+  // And so do those that add to a buffer that stays.
+  const Tensor sum = t.value(0);
+  for (int step = 0; step < 1000; ++step) cantFail(t.im.mark(t.value(1), Request::Add, sum));
   EXPECT_LE(t.im.internals().bufferMarks.size(), 32u);
   cantFail(t.im.dropGrad(x));
   cantFail(t.im.mark(t.value(1), Request::Write, buffer));

@@ -338,5 +338,69 @@ TEST(ImperativeHooks, ClosuresEndWithTheirTensorOrTheirRemoval) {
   EXPECT_LE(token.use_count(), 3);
 }
 
+// PyTorch calls them too.
+TEST(ImperativeHooks, HOOK_02_TA_29_GradientsWithoutElements) {
+  for (bool createGraph : {false, true}) {
+    Tape t;
+    Tensor x = t.leaf({0}, {}), w = t.leaf({0}, {}), y = t.times(t.mul(x, w), "2");
+    std::vector<std::string> log;
+    auto note = [&](const char *what) {
+      return [&log, what](const Tensor &gradient) -> Expected<Tensor> {
+        EXPECT_LE(gradient.size(), 1);
+        log.push_back(what);
+        return Tensor();
+      };
+    };
+    cantFail(t.im.addHook(x, note("x")));
+    cantFail(t.im.addHook(y, note("y")));
+    cantFail(t.im.addPostAccumulateHook(x, [&](const Tensor &leaf) -> Expected<Tensor> {
+      EXPECT_TRUE(leaf.grad());
+      return log.push_back("after x"), Tensor();
+    }));
+    t.backward({y}, {.createGraph = createGraph});
+    EXPECT_EQ(log, (std::vector<std::string>{"y", "x", "after x"}));
+    EXPECT_EQ(x.grad().size(), 0);
+    EXPECT_EQ(w.grad().size(), 0);
+    // Among others that have elements.
+    Tensor none = t.sum(t.mul(x, w)), u = t.leaf(3), v = t("square", {u}), sum = t.add(v, none);
+    cantFail(t.im.addHook(v, note("v")));
+    cantFail(t.im.addHook(u, note("u")));
+    cantFail(t.im.addHook(w, note("w")));
+    log.clear();
+    t.backward({sum}, {.createGraph = createGraph});
+    llvm::sort(log);
+    EXPECT_EQ(log, (std::vector<std::string>{"after x", "u", "v", "w", "x"}));
+    EXPECT_EQ(scalar(u.grad()), 6);
+    cantFail(t.im.setGrad(u, Tensor()));
+    Tensor z = t.leaf({0}, {});
+    cantFail(t.im.addHook(z, [&](const Tensor &) -> Expected<Tensor> { return t.value(1); }));
+    EXPECT_EQ(t.rowOf(t.im.backward({t.times(z, "2")}, {.createGraph = createGraph})), "E-38");
+    for (const Tensor &leaf : {x, w}) cantFail(t.im.setGrad(leaf, Tensor()));
+  }
+}
+
+// Its backward is under way, with one of another Imperative inside.
+TEST(ImperativeHooks, TA_62_E_22_ACallbackOfTheImperativeOutside) {
+  Tape a, b;
+  Tensor x = a.leaf(3), y = b.leaf(2);
+  std::vector<std::string> log;
+  cantFail(b.im.addHook(y, [&](const Tensor &) -> Expected<Tensor> {
+    for (Imperative *im : {&a.im, &b.im})
+      if (Error error = im->queueCallback([&log, isOuter = im == &a.im]() -> Error {
+            return log.push_back(isOuter ? "a" : "b"), Error::success();
+          }))
+        return error;
+    return Tensor();
+  }));
+  cantFail(a.im.addHook(x, [&](const Tensor &) -> Expected<Tensor> {
+    if (Error error = b.im.backward({b.mul(y, y)}, {})) return error;
+    return log.push_back("hook"), Tensor();
+  }));
+  a.backward({a.mul(x, x)});
+  EXPECT_EQ(log, (std::vector<std::string>{"b", "hook", "a"}));
+  EXPECT_EQ(a.rowOf(a.im.queueCallback([]() -> Error { return Error::success(); })), "E-22");
+  EXPECT_EQ(b.rowOf(b.im.backward({b.mul(y, y)}, {})), "E-22") << "none of a is under way";
+}
+
 }  // namespace
 }  // namespace gradc

@@ -157,6 +157,88 @@ TEST(ImperativeMarks, MA_17_E_18_CallersBuffers) {
   EXPECT_EQ(t.rowOf(t.im.mark(y, Request::Write, gx)), "E-18");
 }
 
+// REQ-09: the memory counts, not the tensor over it.
+TEST(ImperativeMarks, REQ_09_E_18_TwoMarksOnOneBuffer) {
+  for (bool isForeign : {false, true})
+    for (Request first : {Request::Write, Request::Add, Request::Null})
+      for (Request second : {Request::Write, Request::Add, Request::Null}) {
+        Tape t;
+        double memory = 100;
+        auto over = [&] {
+          return cantFail(t.im.makeForeign(TensorRef(&memory, DType::Float64, Dims({1})), nullptr, nullptr));
+        };
+        const Tensor a = t.value(3), b = t.value(5), buffer = isForeign ? over() : t.value(100);
+        cantFail(t.im.mark(a, first, buffer));
+        const bool isBoth = first != Request::Null && second != Request::Null;
+        const bool isRefused = isBoth && (first == Request::Write || second == Request::Write);
+        EXPECT_EQ(t.rowOf(t.im.mark(b, second, isForeign ? over() : buffer)), isRefused ? "E-18" : "success");
+        // What was refused is nothing, and what was dropped is gone.
+        cantFail(t.im.mark(a, first, buffer));
+        if (isRefused) EXPECT_EQ(t.rowOf(t.im.mark(b, second, buffer)), "E-18");
+        cantFail(t.im.dropGrad(a));
+        EXPECT_EQ(t.rowOf(t.im.mark(b, second, buffer)), "success");
+      }
+  Tape t;
+  // Refused, a still adds.
+  const Tensor a = t.value(3), b = t.value(5), c = t.value(7), sum = t.value(0);
+  for (const Tensor &x : {a, b}) cantFail(t.im.mark(x, Request::Add, sum));
+  EXPECT_EQ(t.rowOf(t.im.mark(a, Request::Write, sum)), "E-18");
+  cantFail(t.im.dropGrad(b));
+  EXPECT_EQ(t.rowOf(t.im.mark(c, Request::Write, sum)), "E-18");
+  double memory = 100;
+  const TensorRef at(&memory, DType::Float64, Dims({1}));
+  const Tensor x = cantFail(t.im.makeForeign(at, nullptr, nullptr)),
+               g = cantFail(t.im.makeForeign(at, nullptr, nullptr));
+  EXPECT_EQ(t.rowOf(t.im.mark(x, Request::Add, g)), "E-18");
+}
+
+TEST(ImperativeMarks, REQ_09_TwoLeavesAddToOneBuffer) {
+  for (bool createGraph : {false, true}) {
+    Tape t;
+    Tensor a = t.leaf(3), b = t.leaf(5), buffer = t.value(100);
+    for (const Tensor &leaf : {a, b}) cantFail(t.im.mark(leaf, Request::Add, buffer));
+    t.backward({t.mul(a, b)}, {.createGraph = createGraph});
+    EXPECT_EQ(scalar(buffer), 108);
+    if (createGraph) EXPECT_EQ(scalar(t.grad({buffer}, {a}, {.retain = true})[0]), 1);  // of 100 + a + b
+    t.backward({t.add(a, b)}, {.createGraph = createGraph});
+    EXPECT_EQ(scalar(buffer), 110);
+  }
+}
+
+// Outside of RecordScope x does not count, but its mark would be lost with the history that it gets.
+TEST(ImperativeMarks, TA_38_E_19_AMarkedLeafGetsNoHistoryByLeaf) {
+  Tape t;
+  Tensor w = t.leaf(3), x = t.value(1), c = t.value(2);
+  cantFail(t.im.mark(x, Request::Write));
+  EXPECT_EQ(t.rowOf(t.into("square", {w}, {x})), "E-19");
+  EXPECT_EQ(scalar(x), 1);
+  EXPECT_EQ(t.rowOf(t.into("square", {c}, {x})), "success");
+  EXPECT_EQ(scalar(x), 4);
+  EXPECT_TRUE(x.isLeaf() && x.isTracked());
+  {
+    NoGradScope quiet(t.im);
+    EXPECT_EQ(t.rowOf(t.into("square", {w}, {x})), "success");
+  }
+  EXPECT_TRUE(x.isLeaf() && x.isTracked());
+}
+
+// As in PyTorch: a leaf that is not one any more when its gradient arrives.
+TEST(ImperativeMarks, TA_64_AHookDropsTheMarkOfALeaf) {
+  for (bool createGraph : {false, true})
+    for (bool isByLeaf : {false, true}) {
+      Tape t;
+      Tensor x = t.leaf(3), z = t.leaf(4), y = t.mul(x, z);
+      cantFail(t.im.addHook(y, [&](const Tensor &) -> Expected<Tensor> {
+        if (Error error = isByLeaf ? t.im.requireGrad(z, false) : t.im.dropGrad(z)) return error;
+        return Tensor();
+      }));
+      t.backward({y}, {.createGraph = createGraph});
+      EXPECT_EQ(scalar(x.grad()), 4);
+      EXPECT_FALSE(z.grad());
+      EXPECT_FALSE(z.isFresh());
+    }
+}
+
 TEST(ImperativeMarks, PD_25_ClearedGradients) {
   Tape t;
   Tensor x = t.leaf({2}, {1, 2});
@@ -196,6 +278,8 @@ TEST(ImperativeMarks, E_18_ATensorIsNotItsOwnGradient) {
   t.backward({t.times(x, "2")});
   EXPECT_EQ(scalar(x), 3);
   EXPECT_EQ(t.gradOf(x), (Doubles{2}));
+  const Tensor none = t.value({0}, {});
+  EXPECT_EQ(t.rowOf(t.im.mark(none, Request::Write, none)), "E-18");
 }
 
 TEST(ImperativeMarks, AGG_13_AGradientThatATapeKeepsIsNotOverwritten) {

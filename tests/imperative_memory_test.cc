@@ -75,6 +75,37 @@ TEST(ImperativeMemory, ASteadyStepWithHooksAllocatesNothing) {
   }
 }
 
+// Operators of many operands, replayed call by call; and writes in place of what is kept.
+TEST(ImperativeMemory, ASteadyStepOfOtherFormsAllocatesNothing) {
+  ImperativeOptions options = Tape::referenceOptions();
+  options.inplace = InplacePolicy::Rebase;
+  Tape t(options);
+  const Tensor x = t.leaf({2, 2}, {1, 2, 3, 5}), w = t.leaf({2, 2}, {2, 3, 4, 5}), scale = t.leaf({2}, {1, 2});
+  const Tensor mean = t.value({2}, {0, 0}), var = t.value({2}, {1, 1});
+  const KindId concat = cantFail(t.im.kind("Concat", {{"num_args", "12"}})),
+               norm = cantFail(t.im.kind("BatchNorm", {})), mul = cantFail(t.im.kind("elemwise_mul", {})),
+               sum = cantFail(t.im.kind("sum", {}));
+  const std::vector<Tensor> parts(12, x);
+  const Tensor operands[] = {w, scale, scale, mean, var};
+  auto step = [&] {
+    RecordScope record(t.im);
+    const Tensor y = cantFail(t.im.call(concat, parts)), z = cantFail(t.im.call(norm, operands));
+    cantFail(t.im.callInto(mul, {z, w}, {z}));
+    const Tensor ys[] = {cantFail(t.im.call(sum, {y})), cantFail(t.im.call(sum, {z}))};
+    cantFail(t.im.backward(ys, {.createGraph = true}));
+    const Tensor first = x.grad();
+    for (const Tensor &leaf : {x, w, scale}) cantFail(t.im.setGrad(leaf, {}));
+    cantFail(t.im.backward({cantFail(t.im.call(mul, {first, x}))}, {}));
+  };
+  for (int i = 0; i < 5; ++i) step();
+  failingHeap.count = 0;
+  failingHeap.during([&] {
+    for (int i = 0; i < 20; ++i) step();
+    return 0;
+  });
+  EXPECT_EQ(failingHeap.count, 0u);
+}
+
 // Of three operators in turn one keeps both factors, one nothing and one its output.
 TEST(ImperativeMemory, AtMost160BytesOfTapePerCallBesidesArrays) {
   Tape t;
@@ -126,6 +157,38 @@ TEST(ImperativeMemory, LeavesAndKeptValuesAreToldApart) {
   EXPECT_EQ(pool().leafBytes, bytes);
   x = Tensor();
   y = z = Tensor();
+  EXPECT_EQ(pool().leafBytes, 0u);
+}
+
+// A value counts as a leaf while any tensor over it is one.
+TEST(ImperativeMemory, LeavesThatShareMemory) {
+  Tape t;
+  auto pool = [&] { return t.im.memoryStats().pool; };
+  Tensor x = t.leaf({1000}, Doubles(1000, 1)), alias = t.im.detach(x), third = t.im.detach(x);
+  const size_t bytes = pool().leafBytes;
+  for (const Tensor &tensor : {alias, third}) cantFail(t.im.requireGrad(tensor));
+  EXPECT_EQ(pool().leafBytes, bytes);
+  cantFail(t.im.dropGrad(alias));
+  cantFail(t.im.requireGrad(third, false));
+  EXPECT_EQ(pool().leafBytes, bytes);
+  cantFail(t.im.requireGrad(third));
+  Tensor y = t("square", {x});
+  EXPECT_EQ(pool().keptBytes, 0u);
+  x = Tensor();
+  EXPECT_EQ(pool().leafBytes, bytes);
+  third = Tensor();
+  EXPECT_EQ(pool().leafBytes, 0u);
+  EXPECT_EQ(pool().keptBytes, bytes);
+  // A gradient that is a leaf gets other memory.
+  Tensor z = t.leaf({1000}, Doubles(1000, 1));
+  t.backward({t.times(z, "2")});
+  cantFail(t.im.requireGrad(z.grad()));
+  EXPECT_EQ(pool().leafBytes, 2 * bytes);
+  Tensor kept = t("square", {z.grad()});
+  t.backward({t.times(z, "2")});
+  EXPECT_EQ(pool().leafBytes, 2 * bytes);
+  cantFail(t.im.setGrad(z, Tensor()));
+  z = Tensor();
   EXPECT_EQ(pool().leafBytes, 0u);
 }
 
@@ -188,6 +251,19 @@ TEST(ImperativeMemoryReport, CachedPlans) {
       cantFail(im.backward({y}, {}));
     }
     EXPECT_GT(im.memoryStats().planBytes, size_t{3} << 20);
+  });
+}
+
+TEST(ImperativeMemoryReport, PlansOfReplays) {
+  expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
+    held.push_back(im.full({8}, 0.5));
+    cantFail(im.requireGrad(held[0]));
+    const KindId mul = cantFail(im.kind("elemwise_mul", {})), tanh = cantFail(im.kind("tanh", {}));
+    for (int length = 1; length <= 100; ++length) {
+      Tensor y = held[0];
+      for (int i = 0; i < length; ++i) y = cantFail(im.call(tanh, {cantFail(im.call(mul, {y, held[0]}))}));
+      cantFail(im.grad({y}, {held[0]}, {.createGraph = true}));
+    }
   });
 }
 

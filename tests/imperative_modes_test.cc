@@ -259,6 +259,27 @@ TEST(ImperativeModes, TA_38_TA_39_MUT_04_NoWriteIsRebasedThatOthersWouldSee) {
   EXPECT_EQ(t.gradOf(x), (Doubles{10, 10}));
 }
 
+// PyTorch copies it, too.
+TEST(ImperativeModes, TA_39_WhatACallKeepsAndOverwritesIsCopied) {
+  for (bool createGraph : {false, true}) {
+    ImperativeOptions options = Tape::referenceOptions();
+    options.inplace = InplacePolicy::Rebase;
+    Tape t(options);
+    Tensor x = t.leaf(3), w = t.leaf(5), c = t.value(4), y = t.times(x, "2");
+    cantFail(t.into("elemwise_mul", {y, w}, {y}));
+    cantFail(t.into("elemwise_mul", {y, y}, {y}));  // (2xw)²
+    cantFail(t.into("elemwise_mul", {c, w}, {c}));  // 4w
+    EXPECT_EQ(scalar(y), 900);
+    EXPECT_EQ(t.rowOf(t.im.graphOf({y, c})), "success");
+    // Others read w where it is.
+    const Tensor sum = t.add(t.add(y, c), t.mul(x, w));
+    const std::vector<Tensor> gradients = t.grad({sum}, {x, w}, {.createGraph = createGraph});
+    EXPECT_EQ(scalar(gradients[0]), 605);
+    EXPECT_EQ(scalar(gradients[1]), 367);
+    if (createGraph) EXPECT_EQ(scalar(t.grad({gradients[0]}, {w})[0]), 241);
+  }
+}
+
 TEST(ImperativeModes, TA_39_TA_54_MarksFollowARebasedTensor) {
   ImperativeOptions options = Tape::referenceOptions();
   options.inplace = InplacePolicy::Rebase;

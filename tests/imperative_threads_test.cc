@@ -1,9 +1,12 @@
 // Eight threads record and differentiate over leaves that they share. For the thread sanitizer: ./dev test --tsan
 // imperative_threads.
 #include "imperative/imperative.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
 #include "tests/support/imperative.h"
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 
@@ -49,6 +52,37 @@ TEST(ImperativeThreads, TA_84_EveryContributionArrivesOnce) {
   const double all = kThreads * kRounds;
   EXPECT_EQ(t.gradOf(x), (Doubles{5 * all + extra, 6 * all + extra, 7 * all + extra, 8 * all + extra}));
   EXPECT_EQ(t.gradOf(w), (Doubles{all, 2 * all, 3 * all, 4 * all}));
+}
+
+// An operator of the host runs with the lock held: what another thread requests meanwhile waits for it.
+TEST(ImperativeThreads, TA_84_OneCallAtATime) {
+  static std::atomic<bool> isInside, isRequested, isDone;
+  static bool hasWaited;
+  static constinit const OpDef kSlow = {
+      .name = "slow", .inputs = {"data"}, .shape = shapes::same, .kernel = [](const KernelCall &) {
+        isInside = true;
+        while (!isRequested.load()) std::this_thread::yield();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+        while (!isDone.load() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        hasWaited = !isDone.load();
+      }};
+  using Work = void (*)(Tape &);
+  for (Work work :
+       {Work([](Tape &t) { t.im.cacheStats(); }), Work([](Tape &t) { t.value(1); }),
+        Work([](Tape &t) { cantFail(t.im.requireGrad(t.leaf(1))); }), Work([](Tape &t) { t.backward({t.leaf(1)}); })}) {
+    Tape t;
+    cantFail(t.context.ops.add(kSlow));
+    isInside = isRequested = isDone = false;
+    std::thread other([&] {
+      while (!isInside.load()) std::this_thread::yield();
+      isRequested = true;
+      work(t);
+      isDone = true;
+    });
+    t("slow", {t.value(1)});
+    other.join();
+    EXPECT_TRUE(hasWaited);
+  }
 }
 
 // Orders, hooks, modes, names, statistics, and tensors that end in another thread than they began.
