@@ -216,6 +216,41 @@ constexpr Form kForms[] = {
                    "Out = Out@GRAD@GRAD"},
     {"expand_v2_grad", "expand_v2: Shape, X = X@GRAD@GRAD, expand_shapes_tensor -> Out = Out@GRAD@GRAD"},
     {"transpose2_grad", "transpose2: X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD, XShape"},
+    {"batch_norm_grad",
+     "batch_norm_grad_grad: DDBias = Bias@GRAD@GRAD, DDScale = Scale@GRAD@GRAD, DDX = X@GRAD@GRAD, DY = Y@GRAD, "
+     "SavedMean, SavedVariance, Scale, X -> DDY = Y@GRAD@GRAD, DScale = Scale@GRAD, DX = X@GRAD"},
+    {"celu_grad", "celu_grad_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                  "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"conv2d_transpose_grad", "conv2d_transpose_grad_grad: Filter, Input, grad_filter@GRAD = Filter@GRAD@GRAD, "
+                              "grad_out = Output@GRAD, grad_x@GRAD = Input@GRAD@GRAD -> Filter@GRAD, Input@GRAD, "
+                              "grad_out@GRAD = Output@GRAD@GRAD"},
+    {"depthwise_conv2d_grad", "depthwise_conv2d_grad_grad: Filter, Input, grad_filter@GRAD = Filter@GRAD@GRAD, "
+                              "grad_input@GRAD = Input@GRAD@GRAD, grad_out = Output@GRAD -> Filter@GRAD, Input@GRAD, "
+                              "grad_out@GRAD = Output@GRAD@GRAD"},
+    {"elementwise_div_grad", "elementwise_div_grad_grad: DDX = X@GRAD@GRAD, DDY = Y@GRAD@GRAD, DX = X@GRAD, Out, Y -> "
+                             "DDOut = Out@GRAD@GRAD, DOut = Out@GRAD, Y@GRAD"},
+    {"elu_grad", "elu_grad_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                 "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"instance_norm_grad",
+     "instance_norm_double_grad: fwd_scale = Scale, grad_bias@GRAD = Bias@GRAD@GRAD, "
+     "grad_scale@GRAD = Scale@GRAD@GRAD, grad_x@GRAD = X@GRAD@GRAD, grad_y = Y@GRAD, saved_mean = SavedMean, "
+     "saved_variance = SavedVariance, x = X -> fwd_scale@GRAD = Scale@GRAD, grad_y@GRAD = Y@GRAD@GRAD, x@GRAD = X@GRAD"},
+    {"matmul_grad", "matmul_grad_grad: DDX = X@GRAD@GRAD, DDY = Y@GRAD@GRAD, DOut = Out@GRAD, X, Y -> "
+                    "DDOut = Out@GRAD@GRAD, DX = X@GRAD, DY = Y@GRAD"},
+    {"mul_grad", "mul_grad_grad: DDX = X@GRAD@GRAD, DDY = Y@GRAD@GRAD, DOut = Out@GRAD, X, Y -> "
+                 "DDOut = Out@GRAD@GRAD, DX = X@GRAD, DY = Y@GRAD"},
+    {"pad_grad", "pad: X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD"},
+    {"pad3d_grad", "pad3d_double_grad: Paddings, grad_x@GRAD = X@GRAD@GRAD -> grad_out@GRAD = Out@GRAD@GRAD"},
+    {"pool2d_grad", "pool2d_double_grad: grad_x@GRAD = X@GRAD@GRAD -> grad_out@GRAD = Out@GRAD@GRAD"},
+    {"rsqrt_grad", "rsqrt_grad_grad: Out, grad_x = X@GRAD, grad_x@GRAD = X@GRAD@GRAD -> Out@GRAD, "
+                   "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"softplus_grad", "softplus_double_grad: X, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> X@GRAD, "
+                      "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"sqrt_grad", "sqrt_grad_grad: Out, grad_x = X@GRAD, grad_x@GRAD = X@GRAD@GRAD -> Out@GRAD, "
+                  "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"squeeze2_grad", "squeeze2: X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD, XShape"},
+    {"tile_grad", "tile: RepeatTimes, X = X@GRAD@GRAD, repeat_times_tensor -> Out = Out@GRAD@GRAD"},
+    {"unsqueeze2_grad", "unsqueeze2: AxesTensor, AxesTensorList, X = X@GRAD@GRAD -> Out = Out@GRAD@GRAD, XShape"},
     {"while_grad", "none"},
     {"conditional_block_grad", "none"},
     {"recurrent_grad", "none"},

@@ -6,10 +6,8 @@
 using namespace llvm;
 
 namespace gradc {
-namespace {
 
-/// Aligns y, of lower rank than x, with the axes of x from `axis` on, by appending axes of one element.
-Value aligned(OpTranslation &op, Value y) {
+Value alignedWithX(OpTranslation &op, Value y) {
   const auto rankX = static_cast<int64_t>(op.rank("X")), rankY = static_cast<int64_t>(op.rank("Y"));
   const int64_t axis = op.integer("axis", -1);
   if (axis < 0 || axis >= rankX - rankY) return y;
@@ -17,6 +15,8 @@ Value aligned(OpTranslation &op, Value y) {
   shape.insert(shape.end(), static_cast<size_t>(rankX - rankY - axis), 1);
   return op.emit("Reshape", {y}, {{"shape", tupleText(shape)}});
 }
+
+namespace {
 
 bool haveOneShape(OpTranslation &op) {
   ArrayRef<int64_t> x = op.shape("X"), y = op.shape("Y");
@@ -27,7 +27,7 @@ bool haveOneShape(OpTranslation &op) {
 void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
   const Value x = op.in("X"), y = op.in("Y");
   const bool isPlain = haveOneShape(op) && !equalShapes.empty();
-  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, aligned(op, y)});
+  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, alignedWithX(op, y)});
   op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
@@ -35,7 +35,7 @@ Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype"
 
 void comparison(OpTranslation &op, StringRef name) {
   const Value x = op.in("X"), y = op.in("Y");
-  op.out("Out", asBool(op, op.emit(name, {x, aligned(op, y)})));
+  op.out("Out", asBool(op, op.emit(name, {x, alignedWithX(op, y)})));
 }
 
 void unary(OpTranslation &op, StringRef name) { op.out("Out", op.emit(name, {op.in("X")})); }
