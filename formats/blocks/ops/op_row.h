@@ -33,5 +33,9 @@ llvm::ArrayRef<BlockOpRow> layerBlockOps();
 llvm::ArrayRef<BlockOpRow> lossBlockOps();
 llvm::ArrayRef<BlockOpRow> optimizerBlockOps();
 llvm::ArrayRef<BlockOpRow> windowBlockOps();
+llvm::ArrayRef<BlockOpRow> interpolationBlockOps();
+llvm::ArrayRef<BlockOpRow> arrangeBlockOps();
+llvm::ArrayRef<BlockOpRow> einsumBlockOps();
+llvm::ArrayRef<BlockOpRow> regionBlockOps();
 
 }  // namespace gradc
