@@ -162,8 +162,8 @@ def quotient_derivative(c):
 
 
 def split_derivative(c):
-    x, head, again = c.x("x", [2, 4]), c.x("h", [2, 2], stop=True), c.x("s", [2, 4], stop=True)
-    a, b = paddle.split(paddle.square(x), 2, axis=1)
+    x, head, again = c.x("x", [2, 4]), c.x("h", [2, 3], stop=True), c.x("s", [2, 4], stop=True)
+    a, b = paddle.split(paddle.square(x), [1, 3], axis=1)
     g, = c.gradients([a * b], [x], [head])
     c.gradients([g], [x], [again])
 
