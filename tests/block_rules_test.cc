@@ -39,6 +39,7 @@ std::map<std::string, Array> valuesOfSample(const BlockProgram &program, const R
     for (int64_t i = 0; i < size; ++i) {
       const double real = sample.range == RuleSample::Positive   ? dice.uniform(0.5, 1.5)
                           : sample.range == RuleSample::Fraction ? dice.uniform(0.2, 0.8)
+                          : sample.range == RuleSample::Large    ? dice.uniform(1.2, 2)
                                                                  : dice.uniform(-1, 1);
       const bool isCount = !isFloating(array.dtype);
       writeElement(array.ref(), i, isCount ? static_cast<double>(i % 2) : first == 'x' ? std::abs(real) : real);
@@ -241,6 +242,7 @@ TEST(BlockRules, A_19_EachTypeWithAGradientHasASample) {
   for (const BlockOpRow *row : allBlockOps()) {
     const std::optional<StringRef> form = gradientForm(row->type);
     if (!form || form->empty() || *form == "none") continue;
+    if (row->type == "masked_select") continue;  // refused: the shape of its result depends on values
     if (row->type == "increment") continue;      // its gradient operator counts back: no gradient is in it
     if (row->type.contains("_array")) continue;  // tests/block_array_test.cc, tests/array_tensor_test.cc
     EXPECT_TRUE(llvm::any_of(ruleSamples(), [&](const RuleSample &sample) { return sample.type == row->type; }))

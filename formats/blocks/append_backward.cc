@@ -283,12 +283,14 @@ class Backward {
 
   /// Names that an earlier call has declared get `grad/` in front (NAME-07).
   void renameAgain(uint32_t block, uint32_t forward, MutableArrayRef<BlockOp> made) {
-    NameSet forwardInputs;
-    forEachVariable(program.blocks[block].ops[forward].inputs, [&](TextId name) { forwardInputs.insert(name); });
+    NameSet operands;  // also outputs: `sqrt_grad_grad` reads what `sqrt_grad` computes
+    const BlockOp &of = program.blocks[block].ops[forward];
+    for (const std::vector<BlockSlot> *slots : {&of.inputs, &of.outputs})
+      forEachVariable(*slots, [&](TextId name) { operands.insert(name); });
     for (BlockOp &op : made) {
       auto isTaken = [&](TextId name) { return names.isGradient(name) && program.find(block, name); };
       forEachVariable(op.inputs, [&](TextId &name) {
-        if (forwardInputs.contains(name)) return;
+        if (operands.contains(name)) return;
         auto found = renamed.find(name.value);
         if (found != renamed.end()) name = found->second;
         // A gradient that this call has not computed must not be read from an earlier call.

@@ -70,6 +70,9 @@ std::string takeString(StringRef &text) {
   return out;
 }
 
+// Files have the shortest text of a float32 number, which as a double is another one.
+double rounded(double value) { return static_cast<double>(static_cast<float>(value)); }
+
 double parseFloat(StringRef text) {
   if (text == "\"nan\"") return std::numeric_limits<double>::quiet_NaN();
   if (text == "\"inf\"") return std::numeric_limits<double>::infinity();
@@ -77,6 +80,12 @@ double parseFloat(StringRef text) {
   double value = 0;
   std::from_chars(text.begin(), text.end(), value);
   return value;
+}
+
+/// Of `["FLOAT64",0.5]`.
+double parseScalar(StringRef text) {
+  const StringRef value = text.drop_back().split(',').second;
+  return value == "true" ? 1 : parseFloat(value);
 }
 
 template <class T, class Parse> std::vector<T> parseList(StringRef text, Parse parse) {
@@ -134,11 +143,11 @@ std::optional<bool> boolAttr(const Attrs &attrs, StringRef key) {
 }
 
 std::optional<double> floatAttr(const Attrs &attrs, StringRef key) {
-  if (std::optional<StringRef> text = valueOf(attrs, key, {AttrTag::Float, AttrTag::Float64})) return parseFloat(*text);
+  if (std::optional<StringRef> text = valueOf(attrs, key, {AttrTag::Float})) return rounded(parseFloat(*text));
+  if (std::optional<StringRef> text = valueOf(attrs, key, {AttrTag::Float64})) return parseFloat(*text);
   std::optional<StringRef> scalar = valueOf(attrs, key, {AttrTag::Scalar});  // ["FLOAT64",0.5]
   if (!scalar || scalar->contains("COMPLEX")) return std::nullopt;
-  StringRef value = scalar->drop_back().split(',').second;
-  return value == "true" ? 1 : parseFloat(value);
+  return parseScalar(*scalar);
 }
 
 std::optional<std::string> stringAttr(const Attrs &attrs, StringRef key) {
@@ -154,9 +163,19 @@ std::optional<std::vector<int64_t>> intsAttr(const Attrs &attrs, StringRef key) 
 }
 
 std::optional<std::vector<double>> floatsAttr(const Attrs &attrs, StringRef key) {
-  std::optional<StringRef> text = valueOf(attrs, key, {AttrTag::Floats, AttrTag::Float64s});
-  if (!text) return std::nullopt;
-  return parseList<double>(*text, parseFloat);
+  if (std::optional<StringRef> text = valueOf(attrs, key, {AttrTag::Floats}))
+    return parseList<double>(*text, [](StringRef part) { return rounded(parseFloat(part)); });
+  if (std::optional<StringRef> text = valueOf(attrs, key, {AttrTag::Float64s}))
+    return parseList<double>(*text, parseFloat);
+  std::optional<StringRef> scalars = valueOf(attrs, key, {AttrTag::Scalars});  // [["FLOAT64",0.5],["LONG",1]]
+  if (!scalars || scalars->contains("COMPLEX")) return std::nullopt;
+  std::vector<double> values;
+  for (StringRef rest = scalars->drop_front(); rest.starts_with("["); rest.consume_front(",")) {
+    const size_t end = rest.find(']') + 1;
+    values.push_back(parseScalar(rest.take_front(end)));
+    rest = rest.drop_front(end);
+  }
+  return values;
 }
 
 std::optional<std::vector<std::string>> stringsAttr(const Attrs &attrs, StringRef key) {

@@ -16,9 +16,10 @@ std::optional<AttrTag> attrTag(const Attrs &attrs, llvm::StringRef key);
 std::optional<int64_t> intAttr(const Attrs &attrs, llvm::StringRef key);   // INT, LONG, BOOLEAN
 std::optional<bool> boolAttr(const Attrs &attrs, llvm::StringRef key);     // BOOLEAN
 std::optional<double> floatAttr(const Attrs &attrs, llvm::StringRef key);  // FLOAT, FLOAT64, and numbers of SCALAR
-std::optional<std::string> stringAttr(const Attrs &attrs, llvm::StringRef key);                // STRING, VAR
-std::optional<std::vector<int64_t>> intsAttr(const Attrs &attrs, llvm::StringRef key);         // INTS, LONGS
-std::optional<std::vector<double>> floatsAttr(const Attrs &attrs, llvm::StringRef key);        // FLOATS, FLOAT64S
+std::optional<std::string> stringAttr(const Attrs &attrs, llvm::StringRef key);         // STRING, VAR
+std::optional<std::vector<int64_t>> intsAttr(const Attrs &attrs, llvm::StringRef key);  // INTS, LONGS
+std::optional<std::vector<double>> floatsAttr(const Attrs &attrs,
+                                              llvm::StringRef key);  // FLOATS, FLOAT64S, and numbers of SCALARS
 std::optional<std::vector<std::string>> stringsAttr(const Attrs &attrs, llvm::StringRef key);  // STRINGS, VARS
 
 /// The text of a value, to be given to Context::attrs.

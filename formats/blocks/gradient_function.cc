@@ -55,6 +55,9 @@ class GradientFunction {
       if (slot.source == source && slot.isGradient == isGradient) return slot.name;
     return "";
   }
+  bool isDifferentiated(StringRef slot) const {
+    return any_of(of.next.outputs, [&](const FormSlots::Slot &next) { return next.source == slot; });
+  }
   StringRef outputSlotOf(StringRef source) const {
     for (const FormSlots::Slot &slot : of.slots.outputs)
       if (slot.source == source) return slot.name;
@@ -81,7 +84,7 @@ class GradientFunction {
   Value value(Value v) {
     for (const OpFunction::Output &output : forward.outputs)
       if (output.value == v)
-        if (const StringRef slot = slotOf(output.place.slot, false); !slot.empty())
+        if (const StringRef slot = slotOf(output.place.slot, false); isDifferentiated(slot))
           return given({slot, output.place.i});
     return {skeleton(v.node), v.index, 0};  // not a constant: it may depend on operands
   }

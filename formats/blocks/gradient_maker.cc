@@ -36,7 +36,7 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
                      "'" + type + "' has no gradient operator and is between a loss and a parameter");
   BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
-  if (type == "batch_norm") finishBatchNorm(forward, op);
+  if (type == "batch_norm" || type == "batch_norm_grad") finishBatchNorm(forward, op);
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
   if (type == "while") finishLoop(forward, op, *gradientBlock);
   if (type == "recurrent")
@@ -127,11 +127,14 @@ void GradientMaker::writeSlot(const BlockOp &forward, const Slot &slot, const Na
   }
 }
 
-// With the moving statistics the gradient reads them, too; an old program has no `ReserveSpace`.
+// With the moving statistics the gradients read them, too; an old program has no `ReserveSpace`.
 void GradientMaker::finishBatchNorm(const BlockOp &forward, BlockOp &op) {
-  if (boolAttr(forward.attrs, "is_test").value_or(false) || boolAttr(forward.attrs, "use_global_stats").value_or(false))
+  const bool isAgain = program.text(forward.type) != "batch_norm",
+             isTest = !isAgain && boolAttr(forward.attrs, "is_test").value_or(false);
+  if (isTest || boolAttr(forward.attrs, "use_global_stats").value_or(false))
     for (const auto &[slot, source] : {std::pair("Mean", "MeanOut"), std::pair("Variance", "VarianceOut")}) {
-      const ArrayRef<TextId> names = program.variables(forward.outputs, source);
+      const ArrayRef<TextId> names =
+          isAgain ? program.variables(forward.inputs, slot) : program.variables(forward.outputs, source);
       const auto at = find_if(op.inputs, [&](const BlockSlot &s) { return program.text(s.name) > slot; });
       op.inputs.insert(at, {program.intern(slot), {names.begin(), names.end()}});
     }

@@ -28,8 +28,11 @@ class GradientOpReader {
     return findBlockOp(forwardType) ? readAlone() : Expected<bool>(false);
   }
 
-  /// The operator itself as a function of its operands, for its own gradient. Everything else that it reads is constant.
-  Expected<OpFunction> asFunction() {
+  /// The operator itself as a function of its operands, for its own gradient, whose slots are `next`. Everything else that it
+  /// reads is constant.
+  Expected<OpFunction> asFunction(const FormSlots &next) {
+    if (findGradientRow(program.text(op().type)))
+      return functionOf(reader.context, program, reader.index, at, op(), {});
     const GradientForm &form = *formOfGradient(program.text(op().type));
     slots = slotsOf(form);
     forwardType = form.forward;
@@ -45,7 +48,7 @@ class GradientOpReader {
     Expected<GradientResult> made = gradientOfFunction(reader.context, *function, seeded, wanted);
     if (!made) return made.takeError();
     auto operandOf = [&](const OperandPlace &place) { return operandOfForward(place); };
-    return functionOfGradient(reader.context, {slots, *function, *made, seeded, wanted, operandOf,
+    return functionOfGradient(reader.context, {slots, next, *function, *made, seeded, wanted, operandOf,
                                                nodesOf(reader, static_cast<uint32_t>(at))});
   }
 
@@ -237,7 +240,7 @@ class GradientOpReader {
     const bool isRow = findBlockOp(forwardType) != nullptr;
     Expected<OpFunction> function = isRow ? functionOf(reader.context, program, linked->index, forward,
                                                        linked->op(forward), nodesOf(*linked, forward))
-                                          : GradientOpReader(*linked, forward).asFunction();
+                                          : GradientOpReader(*linked, forward).asFunction(slots);
     if (!function) return function.takeError();
     for (uint32_t n = 0; n < function->graph.numNodes(); ++n)
       if (const OperandPlace &place = function->places[n]; !place.slot.empty() && !operandOfForward(place).isValid())
@@ -264,6 +267,7 @@ class GradientOpReader {
     ports.operand = [&](NodeId n) {
       return function->isConstant(n) ? function->constants[n.value] : operandAt(function->places[n.value]);
     };
+    if (function->nodes.empty()) return writeFromCopy(*function, std::move(ports), operandAt);
     ports.value = [&](Value v) {
       const Value computed{function->nodes[v.node.value], v.index, 0};
       return isHere ? computed : reader.forwardVariable(computed);
@@ -296,10 +300,16 @@ class GradientOpReader {
       ArrayRef<TextId> names = program.variables(of.inputs, place.slot);
       return place.i < names.size() && names[place.i] != kEmptyName ? reader.read(names[place.i]) : Value();
     };
-    DenseMap<uint32_t, NodeId> copies;
     SplicePorts ports;
     ports.operand = [&](NodeId n) { return operandAt(function->places[n.value]); };
-    const Graph &graph = function->graph;
+    return writeFromCopy(*function, std::move(ports), operandAt);
+  }
+
+  /// Computes the function's nodes, which the block does not have.
+  Expected<bool> writeFromCopy(const OpFunction &function, SplicePorts ports,
+                               function_ref<Value(const OperandPlace &)> operandAt) {
+    DenseMap<uint32_t, NodeId> copies;
+    const Graph &graph = function.graph;
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) continue;
       SmallVector<Value, 8> operands;
@@ -312,7 +322,7 @@ class GradientOpReader {
     }
     ports.value = [&](Value v) { return Value{copies.lookup(v.node.value), v.index, 0}; };
     ports.node = [&](NodeId n) { return copies.lookup(n.value); };
-    return writeGradients(*function, std::move(ports), operandAt);
+    return writeGradients(function, std::move(ports), operandAt);
   }
 
   BlockReader &reader;

@@ -3,6 +3,7 @@
 
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/size_operands.h"
 #include "formats/blocks/stacked_arrays.h"
 #include "ir/out_of_memory.h"
 
@@ -132,6 +133,8 @@ Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program
     Expected<std::optional<BlockProgram>> stacked = withStackedArrays(context, program, options.maxIterations);
     if (!stacked) return stacked.takeError();
     std::optional<BlockProgram> changed = std::move(*stacked);
+    if (std::optional<BlockProgram> sized = withKnownSizes(context, changed ? *changed : program))
+      changed = std::move(*sized);
     if (const std::vector<StringRef> missing = missingForwardTexts(program); !missing.empty()) {
       if (!changed) changed.emplace(program);
       for (StringRef text : missing) changed->intern(text);

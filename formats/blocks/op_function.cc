@@ -53,6 +53,13 @@ class Splice {
     return graph.isVariable(n) ? ports.operand(known).node : ports.node(known);
   }
 
+  /// The value whose shape an ignored input gives.
+  Value shapeOf(Value v) {
+    const NodeId known = inFunction[v.node.value];
+    if (known.isValid() && graph.isVariable(v.node)) return ports.operand(known);  // any output of its node
+    return {nodeOf(v.node), v.index, v.version};
+  }
+
   void copy(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> given = graph.inputs(n);
@@ -70,8 +77,7 @@ class Splice {
     }
     SmallVector<Value, 8> operands;
     for (size_t i = 0; i < given.size(); ++i)
-      operands.push_back(kind.isIgnored(i) ? Value{nodeOf(given[i].node), given[i].index, given[i].version}
-                                           : read(given[i]));
+      operands.push_back(kind.isIgnored(i) ? shapeOf(given[i]) : read(given[i]));
     const NodeId copied = to.addKind(graph.kindHandle(n), operands, NodeId());
     for (NodeId dep : graph.controlDeps(n)) to.addControlDep(copied, nodeOf(dep));
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) made[first + o] = {copied, static_cast<uint16_t>(o), 0};
@@ -96,6 +102,7 @@ size_t levelOf(StringRef type) {
 Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
                                 const BlockOp &of, ArrayRef<NodeId> nodes) {
   const BlockOpRow *row = findBlockOp(program.text(of.type));
+  if (!row) row = findGradientRow(program.text(of.type));
   GraphBuilder builder(context);
   std::vector<std::pair<OperandPlace, Value>> given;
   OpTranslation translation(builder, program, block, at, of, [&](StringRef slot, size_t i, TextId name) {

@@ -1,8 +1,8 @@
 #include "tests/support/rule_samples.h"
 
 #include "tests/support/block_programs.h"
+#include "tests/support/sample_attrs.h"
 
-#include "formats/blocks/block_attrs.h"
 #include "ir/context.h"
 
 using namespace llvm;
@@ -10,8 +10,9 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-using Operands = std::vector<RuleSample::Operand>;
-using Attributes = std::vector<std::pair<std::string, std::string>>;
+using Operands = SampleOperands;
+using Attributes = SampleAttrs;
+using Add = AddSample;
 
 constexpr auto kIndex = RuleSample::Index;
 constexpr auto kFlag = RuleSample::Flag;
@@ -19,14 +20,6 @@ constexpr auto kConstant = RuleSample::Constant;
 constexpr auto kAnySign = RuleSample::AnySign;
 constexpr auto kPositive = RuleSample::Positive;
 constexpr auto kFraction = RuleSample::Fraction;
-
-std::string integer(int64_t value) { return intAttrText(AttrTag::Int, value); }
-std::string number(double value) { return floatAttrText(AttrTag::Float, value); }
-std::string integers(std::vector<int64_t> values) { return intsAttrText(AttrTag::Ints, values); }
-std::string flag(bool value) { return boolAttrText(value); }
-std::string string(StringRef value) { return stringAttrText(AttrTag::String, value); }
-
-using Add = function_ref<void(std::string, Operands, Operands, Attributes, RuleSample::Range)>;
 
 void addActivations(Add add) {
   // Arguments in (−1, 1) and above 1.
@@ -134,9 +127,6 @@ void addShapes(Add add) {
   add("roll", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"shifts", integers({2})}}, kAnySign);
   add("tril_triu", {{"X", {2, 3, 3}}}, {{"Out", {2, 3, 3}}}, {{"diagonal", integer(1)}, {"lower", flag(true)}},
       kAnySign);
-  add("pixel_shuffle", {{"X", {1, 4, 1, 2}}}, {{"Out", {1, 1, 2, 4}}}, {{"upscale_factor", integer(2)}}, kAnySign);
-  add("nearest_interp_v2", {{"X", {1, 1, 1, 2}}}, {{"Out", {1, 1, 2, 4}}},
-      {{"out_h", integer(2)}, {"out_w", integer(4)}}, kAnySign);
   add("unbind", {{"X", {2, 3}}}, {{"Out", {2}}, {"Out", {2}}, {"Out", {2}}}, {{"axis", integer(1)}}, kAnySign);
 }
 
@@ -259,6 +249,7 @@ std::vector<RuleSample> makeSamples() {
   add("unstack", {{"X", {2, 3}}}, {{"Y", {3}}, {"Y", {3}}}, {{"axis", integer(0)}, {"num", integer(2)}});
   addShapes(add);
   addPositions(add);
+  addArrangedSamples(add);
   add("slice", {{"Input", {3, 3}}}, {{"Out", {2, 3}}},
       {{"axes", integers({0})}, {"starts", integers({1})}, {"ends", integers({3})}});
   add("slice", {{"Input", {3, 3}}}, {{"Out", {3}}},

@@ -10,8 +10,8 @@ namespace gradc::testing {
 
 /// A program of one operator.
 struct RuleSample {
-  enum Kind { Parameter, Constant, Index, Flag };  // a constant is a number without a gradient
-  enum Range { AnySign, Positive, Fraction };      // (−1, 1), (0.5, 1.5), (0.2, 0.8)
+  enum Kind { Parameter, Constant, Index, Flag };     // a constant is a number without a gradient
+  enum Range { AnySign, Positive, Fraction, Large };  // (−1, 1), (0.5, 1.5), (0.2, 0.8), (1.2, 2)
   struct Operand {
     std::string slot;
     std::vector<int64_t> shape;

@@ -115,8 +115,16 @@ void prelu(OpTranslation &op) {
   op.out("Out", minus(op, op.emit("relu", {x}), op.emit("broadcast_mul", {below, alpha})));
 }
 
+// log(x/(1 − x)); x is kept within [ε, 1 − ε].
+void logit(OpTranslation &op) {
+  const double epsilon = op.number("eps", 1e-6);
+  const Value x = epsilon > 0 ? clipped(op, op.in("X"), epsilon, 1 - epsilon) : op.in("X");
+  op.out("Out", minus(op, op.emit("log", {x}), op.emit("log", {op.scalar("_rminus_scalar", x, 1)})));
+}
+
 constexpr BlockOpRow kRows[] = {
     {"acos", [](OpTranslation &op) { unary(op, "arccos"); }},
+    {"acosh", [](OpTranslation &op) { unary(op, "arccosh"); }},
     {"asin", [](OpTranslation &op) { unary(op, "arcsin"); }},
     {"asinh", [](OpTranslation &op) { unary(op, "arcsinh"); }},
     {"atan", [](OpTranslation &op) { unary(op, "arctan"); }},
@@ -135,6 +143,7 @@ constexpr BlockOpRow kRows[] = {
     {"log10", [](OpTranslation &op) { unary(op, "log10"); }},
     {"log1p", [](OpTranslation &op) { unary(op, "log1p"); }},
     {"log2", [](OpTranslation &op) { unary(op, "log2"); }},
+    {"logit", logit},
     {"logsigmoid", [](OpTranslation &op) { unary(op, "log_sigmoid"); }},
     {"mish", [](OpTranslation &op) { unary(op, "mish"); }},
     {"prelu", prelu},

@@ -3,13 +3,13 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
+
 using namespace llvm;
 
 namespace gradc {
-namespace {
 
-/// Aligns y, of lower rank than x, with the axes of x from `axis` on, by appending axes of one element.
-Value aligned(OpTranslation &op, Value y) {
+Value alignedWithX(OpTranslation &op, Value y) {
   const auto rankX = static_cast<int64_t>(op.rank("X")), rankY = static_cast<int64_t>(op.rank("Y"));
   const int64_t axis = op.integer("axis", -1);
   if (axis < 0 || axis >= rankX - rankY) return y;
@@ -17,6 +17,8 @@ Value aligned(OpTranslation &op, Value y) {
   shape.insert(shape.end(), static_cast<size_t>(rankX - rankY - axis), 1);
   return op.emit("Reshape", {y}, {{"shape", tupleText(shape)}});
 }
+
+namespace {
 
 bool haveOneShape(OpTranslation &op) {
   ArrayRef<int64_t> x = op.shape("X"), y = op.shape("Y");
@@ -27,7 +29,7 @@ bool haveOneShape(OpTranslation &op) {
 void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
   const Value x = op.in("X"), y = op.in("Y");
   const bool isPlain = haveOneShape(op) && !equalShapes.empty();
-  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, aligned(op, y)});
+  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, alignedWithX(op, y)});
   op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
@@ -35,12 +37,25 @@ Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype"
 
 void comparison(OpTranslation &op, StringRef name) {
   const Value x = op.in("X"), y = op.in("Y");
-  op.out("Out", asBool(op, op.emit(name, {x, aligned(op, y)})));
+  op.out("Out", asBool(op, op.emit(name, {x, alignedWithX(op, y)})));
 }
 
 void unary(OpTranslation &op, StringRef name) { op.out("Out", op.emit(name, {op.in("X")})); }
 
 void logicalNot(OpTranslation &op) { op.out("Out", asBool(op, op.emit("logical_not", {op.in("X")}))); }
+
+// Of truth values only.
+bool areTruths(OpTranslation &op) {
+  if (op.isTruth("X")) return true;
+  op.unsupported("whole numbers are not supported, expected truth values");
+  return false;
+}
+void truth(OpTranslation &op, StringRef name) {
+  if (areTruths(op)) comparison(op, name);
+}
+void bitwiseNot(OpTranslation &op) {
+  if (areTruths(op)) logicalNot(op);
+}
 
 void assign(OpTranslation &op) { unary(op, "_copy"); }
 
@@ -178,10 +193,45 @@ void leakyRelu(OpTranslation &op) {
                         {{"act_type", std::string("leaky")}, {"slope", numberText(op.number("alpha", 0.02))}}));
 }
 
+void arcTangent(OpTranslation &op) { op.out("Out", op.emit("_npi_arctan2", {op.in("X1"), op.in("X2")})); }
+
+// x + w·(y − x)
+void lerp(OpTranslation &op) {
+  const Value x = op.in("X"), way = op.emit("broadcast_sub", {op.in("Y"), x});
+  op.out("Out", op.emit("broadcast_add", {x, op.emit("broadcast_mul", {op.in("Weight"), way})}));
+}
+
+void floorDivide(OpTranslation &op) {
+  const Value x = op.in("X"), y = alignedWithX(op, op.in("Y"));
+  if (!op.isWhole("X")) return op.out("Out", op.emit("floor", {op.emit("broadcast_div", {x, y})}));
+  // Exact for whole numbers: what the remainder leaves is a multiple.
+  const Value rest = op.emit("broadcast_mod", {x, y});
+  op.out("Out", op.emit("BlockGrad", {op.emit("broadcast_div", {op.emit("broadcast_sub", {x, rest}), y})}));
+}
+
+// Which elements are not numbers, infinite, or neither.
+void isNotANumber(OpTranslation &op) {
+  const Value x = op.in("X");
+  op.out("Out", asBool(op, op.emit("broadcast_not_equal", {x, x})));
+}
+void isInfinite(OpTranslation &op) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  op.out("Out", asBool(op, op.scalar("_equal_scalar", op.emit("abs", {op.in("X")}), infinity)));
+}
+void isFinite(OpTranslation &op) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  op.out("Out", asBool(op, op.scalar("_lesser_scalar", op.emit("abs", {op.in("X")}), infinity)));
+}
+
 constexpr BlockOpRow kRows[] = {
     {"abs", [](OpTranslation &op) { unary(op, "abs"); }},
     {"assign", assign},
     {"assign_value", assignValue},
+    {"atan2", arcTangent},
+    {"bitwise_and", [](OpTranslation &op) { truth(op, "broadcast_logical_and"); }},
+    {"bitwise_not", bitwiseNot},
+    {"bitwise_or", [](OpTranslation &op) { truth(op, "broadcast_logical_or"); }},
+    {"bitwise_xor", [](OpTranslation &op) { truth(op, "broadcast_logical_xor"); }},
     {"cast", cast},
     {"ceil", [](OpTranslation &op) { unary(op, "ceil"); }},
     {"clip", clip},
@@ -189,6 +239,9 @@ constexpr BlockOpRow kRows[] = {
     {"cosh", [](OpTranslation &op) { unary(op, "cosh"); }},
     {"elementwise_add", [](OpTranslation &op) { binary(op, "elemwise_add", "broadcast_add"); }},
     {"elementwise_div", [](OpTranslation &op) { binary(op, "elemwise_div", "broadcast_div"); }},
+    {"elementwise_floordiv", floorDivide},
+    {"elementwise_fmax", [](OpTranslation &op) { binary(op, "", "broadcast_maximum"); }},
+    {"elementwise_fmin", [](OpTranslation &op) { binary(op, "", "broadcast_minimum"); }},
     {"elementwise_max", [](OpTranslation &op) { binary(op, "", "broadcast_maximum"); }},
     {"elementwise_min", [](OpTranslation &op) { binary(op, "", "broadcast_minimum"); }},
     {"elementwise_mod", [](OpTranslation &op) { binary(op, "", "broadcast_mod"); }},
@@ -208,7 +261,11 @@ constexpr BlockOpRow kRows[] = {
     {"greater_equal", [](OpTranslation &op) { comparison(op, "broadcast_greater_equal"); }},
     {"greater_than", [](OpTranslation &op) { comparison(op, "broadcast_greater"); }},
     {"increment", increment},
+    {"isfinite_v2", isFinite},
+    {"isinf_v2", isInfinite},
+    {"isnan_v2", isNotANumber},
     {"leaky_relu", leakyRelu},
+    {"lerp", lerp},
     {"less_equal", [](OpTranslation &op) { comparison(op, "broadcast_lesser_equal"); }},
     {"less_than", [](OpTranslation &op) { comparison(op, "broadcast_lesser"); }},
     {"log", [](OpTranslation &op) { unary(op, "log"); }},

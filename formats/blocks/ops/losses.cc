@@ -130,12 +130,33 @@ void nllLoss(OpTranslation &op) {
   op.out("Total_weight", total);
 }
 
+// −z·log(x + ε) − (1 − z)·log(1 − x + ε)
+void logLoss(OpTranslation &op) {
+  const Value x = op.in("Predicted"), z = op.in("Labels");
+  const double epsilon = op.number("epsilon", 1e-4);
+  const Value ones = times(op, z, op.emit("log", {op.addScalar(x, epsilon)}));
+  const Value zeros =
+      times(op, op.scalar("_rminus_scalar", z, 1), op.emit("log", {op.scalar("_rminus_scalar", x, 1 + epsilon)}));
+  op.out("Loss", op.emit("negative", {plus(op, ones, zeros)}));
+}
+
+// (1 − ε)·x + ε·prior, by default the same for each class.
+void labelSmooth(OpTranslation &op) {
+  const double epsilon = op.number("epsilon", 0);
+  const Value x = op.timesScalar(op.in("X"), 1 - epsilon);
+  if (op.has("PriorDist"))
+    return op.out("Out", op.emit("broadcast_add", {x, op.timesScalar(op.in("PriorDist"), epsilon)}));
+  op.out("Out", op.addScalar(x, epsilon / static_cast<double>(op.dim("X", -1))));
+}
+
 constexpr BlockOpRow kRows[] = {
     {"bce_loss", bceLoss},
     {"cross_entropy", crossEntropy},
     {"cross_entropy2", crossEntropy},
     {"huber_loss", huberLoss},
     {"kldiv_loss", klLoss},
+    {"label_smooth", labelSmooth},
+    {"log_loss", logLoss},
     {"nll_loss", nllLoss},
     {"sigmoid_cross_entropy_with_logits", sigmoidCrossEntropy},
     {"softmax_with_cross_entropy", softmaxWithCrossEntropy},

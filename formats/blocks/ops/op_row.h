@@ -13,8 +13,14 @@ struct BlockOpRow {
 
 /// Null for a type without a row.
 const BlockOpRow *findBlockOp(llvm::StringRef type);
+/// What a gradient operator computes, for its own gradient, where Paddle takes that toward a result of the forward operator
+/// that gradc's rule does not read: `rsqrt_grad_grad` has a gradient of `Out`. Null for other types.
+const BlockOpRow *findGradientRow(llvm::StringRef type);
 /// Every row, in order of types.
 std::vector<const BlockOpRow *> allBlockOps();
+
+/// Aligns y, of lower rank than operand `X`, with the axes of that from attribute `axis` on, by appending axes of one element.
+Value alignedWithX(OpTranslation &op, Value y);
 
 // The families' rows, sorted (formats/blocks/ops/table.cc puts them together).
 llvm::ArrayRef<BlockOpRow> activationBlockOps();
@@ -27,5 +33,9 @@ llvm::ArrayRef<BlockOpRow> layerBlockOps();
 llvm::ArrayRef<BlockOpRow> lossBlockOps();
 llvm::ArrayRef<BlockOpRow> optimizerBlockOps();
 llvm::ArrayRef<BlockOpRow> windowBlockOps();
+llvm::ArrayRef<BlockOpRow> interpolationBlockOps();
+llvm::ArrayRef<BlockOpRow> arrangeBlockOps();
+llvm::ArrayRef<BlockOpRow> einsumBlockOps();
+llvm::ArrayRef<BlockOpRow> regionBlockOps();
 
 }  // namespace gradc

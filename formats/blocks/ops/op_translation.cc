@@ -61,6 +61,11 @@ bool OpTranslation::isWhole(StringRef slot, size_t i) {
   return known && known->dtype && dtypeOf(*known->dtype) != DType::Unknown && !isFloating(dtypeOf(*known->dtype));
 }
 
+bool OpTranslation::isTruth(StringRef slot, size_t i) {
+  const BlockVariable *known = record(slot, i);
+  return known && known->dtype == FluidType::Bool;
+}
+
 ArrayRef<int64_t> OpTranslation::shape(StringRef slot, size_t i) {
   const BlockVariable *known = record(slot, i);
   if (error) return {};

@@ -94,6 +94,37 @@ void cumsum(OpTranslation &op) {
   op.out("Out", isReverse ? reversed(op, v, axis) : v);
 }
 
+/// v moved by `by` places along an axis, ones in front.
+Value shifted(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t length) {
+  auto part = [&](Value of, int64_t end) {
+    return op.emit("slice_axis", {of},
+                   {{"axis", std::to_string(axis)}, {"begin", std::string("0")}, {"end", std::to_string(end)}});
+  };
+  return op.emit("Concat", {op.emit("ones_like", {part(v, by)}), part(v, length - by)},
+                 {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
+}
+
+// Doubles the number of factors until it reaches the length: right for zeros, too.
+void cumprod(OpTranslation &op) {
+  const int64_t axis = op.axisOf("X", op.integer("dim", -1)), length = op.dim("X", axis);
+  Value v = op.in("X");
+  for (int64_t by = 1; by < length && by < int64_t{1} << 40; by *= 2)
+    v = op.emit("elemwise_mul", {v, shifted(op, v, axis, by, length)});
+  op.out("Out", length > 1 ? v : op.emit("_copy", {v}));
+}
+
+// ‖x − y‖, with broadcasting.
+void distance(OpTranslation &op) {
+  const double p = op.number("p", 2);
+  const Value way = op.emit("broadcast_sub", {op.in("X"), op.in("Y")});
+  if (p == 2) return op.out("Out", op.emit("norm", {way}));
+  const Value size = op.emit("abs", {way});
+  if (std::isinf(p)) return op.out("Out", op.emit(p > 0 ? "max" : "min", {size}));
+  if (p == 0) return op.unsupported("'p' 0 is not supported");
+  const Value sum = op.emit("sum", {p == 1 ? size : op.scalar("_power_scalar", size, p)});
+  op.out("Out", p == 1 ? sum : op.scalar("_power_scalar", sum, 1 / p));
+}
+
 void argExtremum(OpTranslation &op, StringRef name) {
   const bool isFlat = op.flag("flatten", false);
   const Value v = isFlat ? op.emit(name, {op.emit("Reshape", {op.in("X")}, {{"shape", std::string("(-1,)")}})},
@@ -108,7 +139,9 @@ void argExtremum(OpTranslation &op, StringRef name) {
 constexpr BlockOpRow kRows[] = {
     {"arg_max", [](OpTranslation &op) { argExtremum(op, "argmax"); }},
     {"arg_min", [](OpTranslation &op) { argExtremum(op, "argmin"); }},
+    {"cumprod", cumprod},
     {"cumsum", cumsum},
+    {"dist", distance},
     {"frobenius_norm", frobeniusNorm},
     {"logsumexp", logsumexp},
     {"mean", mean},

@@ -6,8 +6,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <cmath>
-
 using namespace llvm;
 
 namespace gradc {
@@ -54,7 +52,10 @@ void squeeze(OpTranslation &op) {
     for (size_t i = 0; i < op.rank("X"); ++i)
       if (op.shape("X")[i] == 1) axes.push_back(static_cast<int64_t>(i));
   } else {
-    llvm::erase_if(axes, [&](int64_t axis) { return op.dim("X", axis) != 1; });  // Paddle leaves those as they are
+    const ArrayRef<int64_t> dims = op.shape("X");
+    llvm::erase_if(axes, [&](int64_t axis) {  // Paddle leaves longer axes as they are
+      return static_cast<size_t>(axis) >= dims.size() || dims[static_cast<size_t>(axis)] > 1;
+    });
   }
   if (axes.empty()) return outWithShape(op, op.emit("_copy", {x}), x);
   outWithShape(
@@ -310,40 +311,6 @@ void triangle(OpTranslation &op) {
   op.out("Out", op.emit("where", {isKept, x, op.emit("zeros_like", {x})}));
 }
 
-constexpr int64_t kMostPixels = 1 << 15;  // along an axis, so that squares are numbers
-
-void pixelShuffle(OpTranslation &op) {
-  const int64_t factor = op.integer("upscale_factor", 1);
-  if (op.text("data_format", "NCHW") != "NCHW" || factor < 1 || factor > kMostPixels ||
-      op.dim("X", 1) % (factor * factor) != 0)
-    return op.unsupported("'data_format' or 'upscale_factor' is not supported");
-  const int64_t channels = op.dim("X", 1) / (factor * factor);
-  Value v = reshaped(op, op.in("X"), {0, -4, channels, -1, -2});
-  v = reshaped(op, v, {0, 0, -4, factor, factor, -2});
-  v = op.emit("transpose", {v}, {{"axes", tupleText({0, 1, 4, 2, 5, 3})}});
-  op.out("Out", reshaped(op, v, {0, 0, -3, -3}));
-}
-
-// Each pixel becomes a square of `scale` pixels.
-void nearest(OpTranslation &op) {
-  op.refuse({"OutSize", "Scale", "SizeTensor"});
-  if (op.text("data_layout", "NCHW") != "NCHW" || op.flag("align_corners", false))
-    return op.unsupported("'data_layout' other than NCHW and 'align_corners' are not supported");
-  double factors[2];
-  for (int64_t i : {0, 1}) {
-    const std::vector<double> scales = op.numbers("scale");
-    const auto size = static_cast<double>(op.integer(i == 0 ? "out_h" : "out_w", -1));
-    if (scales.empty()) factors[i] = size / static_cast<double>(op.dim("X", i + 2));
-    else factors[i] = scales[std::min<size_t>(scales.size() - 1, static_cast<size_t>(i))];
-  }
-  if (factors[0] != factors[1] || factors[0] < 1 || factors[0] != std::floor(factors[0]))
-    return op.unsupported("factors other than one whole number are not supported");
-  op.out("Out", op.emit("UpSampling", {op.in("X")},
-                        {{"scale", numberText(factors[0])},
-                         {"sample_type", std::string("nearest")},
-                         {"num_args", std::string("1")}}));
-}
-
 void unbind(OpTranslation &op) { unstackInto(op, "Out"); }
 
 constexpr BlockOpRow kRows[] = {
@@ -352,10 +319,8 @@ constexpr BlockOpRow kRows[] = {
     {"expand_v2", expand},
     {"flatten_contiguous_range", flatten},
     {"flip", flip},
-    {"nearest_interp_v2", nearest},
     {"pad", pad},
     {"pad3d", pad3d},
-    {"pixel_shuffle", pixelShuffle},
     {"reshape2", reshape},
     {"roll", roll},
     {"slice", plainSlice},

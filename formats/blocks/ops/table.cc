@@ -10,9 +10,10 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-std::array<ArrayRef<BlockOpRow>, 10> families() {
-  return {activationBlockOps(), elementwiseBlockOps(), indexBlockOps(),     layerBlockOps(), linearBlockOps(),
-          lossBlockOps(),       optimizerBlockOps(),   reductionBlockOps(), shapeBlockOps(), windowBlockOps()};
+std::array<ArrayRef<BlockOpRow>, 14> families() {
+  return {activationBlockOps(),    arrangeBlockOps(), einsumBlockOps(), elementwiseBlockOps(), indexBlockOps(),
+          interpolationBlockOps(), layerBlockOps(),   linearBlockOps(), lossBlockOps(),        optimizerBlockOps(),
+          reductionBlockOps(),     regionBlockOps(),  shapeBlockOps(),  windowBlockOps()};
 }
 
 }  // namespace

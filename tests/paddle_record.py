@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""python3 tests/paddle_record.py [NAME ...]: records testdata/paddle/NAME.json with Paddle 2.6 (static graphs, CPU).
+
+Each file is a program and the call that differentiates it, as docs/blocks.md describes them. `recorded` holds what Paddle
+makes of it: the program after the call, the call's result, float64 values that variables were given, and the values of the
+gradients. Drawn numbers depend on the names of program and variable only. tests/paddle_values_test.cc compares."""
+import json
+import math
+import os
+import pathlib
+import sys
+import zlib
+
+os.environ["PYTHONHASHSEED"] = "0"  # the order of captured inputs follows it
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+from paddle.base import unique_name
+from paddle.base.proto import framework_pb2 as pb
+
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata/paddle"
+# Where the user's script is and how it was run: nothing that is computed depends on them.
+LEFT_OUT = {"op_callstack", "op_namescope", "op_device", "with_quant_attr", "struct_name"}
+FIELDS = {"INT": "i", "STRING": "s", "BOOLEAN": "b", "BLOCK": "block_idx", "LONG": "l", "VAR": "var_name"}
+LISTS = {"INTS": "ints", "STRINGS": "strings", "BOOLEANS": "bools", "BLOCKS": "blocks_idx", "LONGS": "longs", "VARS": "vars_name"}
+
+
+def spelled(value, is_single):
+    value = float(str(np.float32(value))) if is_single else float(value)
+    return value if math.isfinite(value) else "nan" if value != value else "inf" if value > 0 else "-inf"
+
+
+def scalar(of):
+    kind = pb.Scalar.Type.Name(of.type)
+    return [kind, {"BOOLEAN": of.b, "LONG": of.i}.get(kind, spelled(of.r, False))]
+
+
+def attribute(of):
+    kind = pb.AttrType.Name(of.type)
+    if kind in FIELDS:
+        return [kind, getattr(of, FIELDS[kind])]
+    if kind in LISTS:
+        return [kind, list(getattr(of, LISTS[kind]))]
+    values = {"FLOAT": lambda: spelled(of.f, True), "FLOAT64": lambda: spelled(of.float64, False),
+              "FLOATS": lambda: [spelled(x, True) for x in of.floats],
+              "FLOAT64S": lambda: [spelled(x, False) for x in of.float64s],
+              "SCALAR": lambda: scalar(of.scalar), "SCALARS": lambda: [scalar(x) for x in of.scalars]}
+    return [kind, values[kind]()]
+
+
+def operator(of):
+    slots = lambda them: {slot.parameter: list(slot.arguments) for slot in them}
+    return {"type": of.type, "in": slots(of.inputs), "out": slots(of.outputs),
+            "in_order": [slot.parameter for slot in of.inputs], "out_order": [slot.parameter for slot in of.outputs],
+            "attrs": {a.name: attribute(a) for a in of.attrs if a.name not in LEFT_OUT}}
+
+
+def variable(of):
+    kind = pb.VarType.Type.Name(of.type.type)
+    made = {"kind": kind, "persistable": of.persistable, "stop_gradient": of.stop_gradient, "is_parameter": of.is_parameter}
+    holders = {"LOD_TENSOR": of.type.lod_tensor, "LOD_TENSOR_ARRAY": of.type.tensor_array}
+    if kind in holders:
+        made["lod_level"] = holders[kind].lod_level
+        made["dtype"] = pb.VarType.Type.Name(holders[kind].tensor.data_type)
+        made["shape"] = list(holders[kind].tensor.dims)
+    if of.need_check_feed:
+        made["is_data"] = True
+    return made
+
+
+def program_json(program):
+    desc = pb.ProgramDesc.FromString(bytes(program.desc.serialize_to_string()))
+    blocks = [{"idx": b.idx, "parent": b.parent_idx, "forward": b.forward_block_idx,
+               "vars": {v.name: variable(v) for v in b.vars}, "ops": [operator(o) for o in b.ops]} for b in desc.blocks]
+    return {"blocks": blocks, "parameters": [[p.name, bool(p.trainable)] for p in program.global_block().all_parameters()]}
+
+
+class Case:
+    """A program under construction: its feeds, and the last call on it."""
+
+    def __init__(self, name):
+        self.name, self.feeds, self.num_calls, self.recorded = name, {}, 0, None
+
+    def draws(self, name):
+        return np.random.default_rng(zlib.crc32(f"{self.name}/{name}".encode()))
+
+    def x(self, name, shape, low=-1.0, high=1.0, stop=False, batch=3):
+        made = paddle.static.data(name, shape, "float64")
+        made.stop_gradient = stop
+        self.feeds[name] = self.draws(name).uniform(low, high, [batch if size == -1 else size for size in shape])
+        return made
+
+    def w(self, name, shape):
+        return paddle.create_parameter(shape, "float64", name=name)
+
+    def begin(self, call):
+        program = paddle.static.default_main_program()
+        self.recorded = {"call": {**call, "prior_backward_calls": self.num_calls}, "program": program_json(program)}
+        self.num_calls += 1
+
+    def end(self, result):
+        self.recorded["recorded"] = {"paddle": paddle.__version__, "result": result,
+                                     "program": program_json(paddle.static.default_main_program())}
+
+    def backward(self, loss):
+        self.begin({"api": "append_backward", "loss": loss.name})
+        pairs = paddle.static.append_backward(loss)
+        self.end([[p.name, g.name if g is not None else None] for p, g in pairs])
+
+    def gradients(self, targets, inputs, heads=None):
+        self.begin({"api": "gradients", "targets": [t.name for t in targets], "inputs": [v.name for v in inputs],
+                    "target_gradients": heads and [h.name for h in heads]})
+        made = paddle.static.gradients(targets, inputs, heads)
+        self.end([g.name if g is not None else None for g in made])
+        return made
+
+
+def mean_square(of):
+    return paddle.mean(paddle.square(of + 0.3))
+
+
+def linear(case, x, sizes):
+    for i, size in enumerate(sizes):
+        x = paddle.matmul(x, case.w(f"w{i}", [x.shape[-1], size]))
+        if i + 1 < len(sizes):
+            x = F.leaky_relu(x, 0.2)
+    return x
+
+
+def gradient_penalty(c):
+    x = c.x("x", [4, 3])
+    g, = c.gradients([linear(c, x, [5, 1])], [x])
+    c.backward(paddle.mean(paddle.square(paddle.sqrt(paddle.sum(paddle.square(g), axis=1) + 1e-6) - 1.0)))
+
+
+def batch_norm_penalty(c):
+    x = c.x("x", [2, 1, 4, 4])
+    h = F.relu(paddle.static.nn.batch_norm(F.conv2d(x, c.w("k", [2, 1, 3, 3]))))
+    g, = c.gradients([paddle.matmul(paddle.reshape(h, [2, 8]), c.w("v", [8, 1]))], [x])
+    c.backward(paddle.mean(paddle.square(g)))
+
+
+def inner_step(c):
+    w, v = c.w("w", [3, 4]), c.w("v", [4, 2])
+    net = lambda x, w, v: paddle.matmul(F.sigmoid(paddle.matmul(x, w)), v)
+    loss = paddle.mean(paddle.square(net(c.x("x", [4, 3], stop=True), w, v) - c.x("y", [4, 2], stop=True)))
+    w2, v2 = [p - 0.1 * g for p, g in zip((w, v), c.gradients([loss], [w, v]))]
+    c.backward(paddle.mean(paddle.square(net(c.x("xq", [4, 3], stop=True), w2, v2) - c.x("yq", [4, 2], stop=True))))
+
+
+def elu_derivative(c):
+    x, w = c.x("x", [3, 2]), c.w("w", [2, 2])
+    g, = c.gradients([F.elu(paddle.matmul(x, w))], [x])
+    c.backward(paddle.mean(paddle.square(g)))
+
+
+def quotient_derivative(c):
+    x, w = c.x("x", [3, 2]), c.w("w", [2, 2])
+    h = paddle.matmul(x, w)
+    g, = c.gradients([h / paddle.sqrt(paddle.sum(paddle.square(h), axis=1, keepdim=True) + 1.0)], [x])
+    c.backward(paddle.sum(paddle.square(g)))
+
+
+def split_derivative(c):
+    x, head, again = c.x("x", [2, 4]), c.x("h", [2, 3], stop=True), c.x("s", [2, 4], stop=True)
+    a, b = paddle.split(paddle.square(x), [1, 3], axis=1)
+    g, = c.gradients([a * b], [x], [head])
+    c.gradients([g], [x], [again])
+
+
+def attention_of_any_batch(c):
+    x = c.x("x", [-1, 3, 4])
+    n = paddle.shape(x)[0]
+    heads = lambda w: paddle.transpose(paddle.reshape(paddle.matmul(x, c.w(w, [4, 4])), [n, 3, 2, 2]), [0, 2, 1, 3])
+    q, k = heads("q"), heads("k")
+    a = paddle.matmul(F.softmax(paddle.matmul(q, k, transpose_y=True)), q)
+    c.backward(mean_square(paddle.reshape(paddle.transpose(a, [0, 2, 1, 3]), [n, 3, 4])))
+
+
+def slice_by_shape(c):
+    x = c.x("x", [4, 3])
+    c.backward(mean_square(x[1 : paddle.shape(x)[0] - 1] * c.w("w", [3])))
+
+
+def decoder(c):
+    x, skip = c.x("x", [1, 2, 3, 3]), c.x("skip", [1, 2, 6, 5])
+    up = F.interpolate(x, size=paddle.shape(skip)[2:], mode="bilinear")
+    c.backward(mean_square(F.conv2d(paddle.concat([up, skip], 1), c.w("k", [1, 4, 2, 2]))))
+
+
+def bicubic(c):
+    c.backward(mean_square(F.interpolate(c.x("x", [1, 1, 3, 4]) * c.w("w", [1]), scale_factor=2, mode="bicubic")))
+
+
+def attention_by_einsum(c):
+    q, k = c.x("q", [1, 3, 2, 2]), c.x("k", [1, 2, 2, 2])
+    a = F.softmax(paddle.einsum("bihd,bjhd->bhij", q, k))
+    c.backward(mean_square(paddle.einsum("bhij,bjhd->bihd", a, k) * c.w("w", [2])))
+
+
+def volumes(c):
+    h = F.conv3d(c.x("x", [1, 2, 3, 3, 3]), c.w("k", [2, 2, 2, 2, 2]), stride=2, padding=1)
+    c.backward(mean_square(F.avg_pool3d(h, 2)))
+
+
+def assigned_rows(c):
+    x = paddle.static.setitem(c.x("x", [3, 4]) * 1.0, (slice(0, 2), slice(1, None, 2)), c.x("v", [2]))
+    c.backward(mean_square(paddle.cumprod(x, 1) * c.w("w", [4])))
+
+
+CASES = [gradient_penalty, batch_norm_penalty, inner_step, elu_derivative, quotient_derivative, split_derivative,
+         attention_of_any_batch, slice_by_shape, decoder, bicubic, attention_by_einsum, volumes, assigned_rows]
+
+
+def array(of):
+    of = np.atleast_1d(of)
+    return {"shape": list(of.shape), "values": of.ravel().tolist()}
+
+
+def record(build):
+    case = Case(build.__name__)
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), unique_name.guard():
+        build(case)
+    executor, scope = paddle.static.Executor(paddle.CPUPlace()), paddle.base.Scope()
+    with paddle.static.scope_guard(scope):
+        executor.run(startup)
+        given = dict(case.feeds)
+        for name in [v.name for v in main.list_vars() if v.persistable]:
+            tensor = scope.find_var(name).get_tensor()
+            low = 0.4 if name.endswith(".w_2") else -0.7  # a variance is positive
+            given[name] = case.draws(name).uniform(low, 1.2, np.array(tensor).shape)
+            tensor.set(given[name], paddle.CPUPlace())
+        wanted = [row[1] if isinstance(row, list) else row for row in case.recorded["recorded"]["result"]]
+        made = executor.run(main, feed=case.feeds, fetch_list=[name for name in wanted if name])
+    case.recorded["recorded"]["given"] = {name: array(value) for name, value in given.items()}
+    case.recorded["recorded"]["gradients"] = {name: array(value) for name, value in zip(filter(None, wanted), made)}
+    text = json.dumps(case.recorded, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    (FOLDER / f"{case.name}.json").write_text(text + "\n")
+
+
+def main():
+    paddle.enable_static()
+    paddle.set_default_dtype("float64")
+    FOLDER.mkdir(exist_ok=True)
+    for build in CASES:
+        if not sys.argv[1:] or build.__name__ in sys.argv[1:]:
+            record(build)
+
+
+if __name__ == "__main__":
+    main()
