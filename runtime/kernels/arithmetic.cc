@@ -243,7 +243,7 @@ std::unique_ptr<PreparedKernel> divide(const KernelSite &site) {
 }
 std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site) {
   return twoOutputs<[](auto dy, auto, auto b) { return dy / b; },
-                    [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>(site);
+                    [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>(site);
 }
 std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
   return twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);
