@@ -173,6 +173,22 @@ TEST(SpecialValues, RUN_02_QuotientsByTinyNumbers) {
     }
 }
 
+// Python saves `x * float('nan')` as scalar=nan. Values as in MXNet 1.9.1.
+TEST(SpecialValues, REG_19_ScalarsOfNan) {
+  TestGraph g(
+      "a = _mul_scalar(x) {scalar=nan}; b = _maximum_scalar(x) {scalar=nan}; c = _minimum_scalar(x) {scalar=NaN};"
+      "d = _equal_scalar(x) {scalar=nan}; e = _not_equal_scalar(x) {scalar=nan}; f = _full {shape=(2,), value=-nan};"
+      "heads a, b, c, d, e, f");
+  const Bindings bindings = {{"x", Values({2}, {1, -2})}};
+  const double expected[] = {kNan, kNan, kNan, 0, 1, kNan};
+  FastOptions options;
+  const std::vector<Values> plain = evaluate(g, bindings), fast = runFast(g, bindings, options).heads;
+  for (size_t h = 0; h < 6; ++h) {
+    expectClose(plain[h].values, {expected[h], expected[h]}, 0);
+    expectClose(fast[h].values, {expected[h], expected[h]}, 0);
+  }
+}
+
 // Left of a pole ψ⁽ⁿ⁾ is (−1)ⁿ⁺¹·n!/xⁿ⁺¹ as nearly as the numbers tell, x the distance. At a pole of odd n, and at zeros, whose
 // sign says from where, there is a limit.
 TEST(SpecialValues, RUN_02_PolygammaAtItsPoles) {

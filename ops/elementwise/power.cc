@@ -43,11 +43,11 @@ constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Positive, Domain::An
 
 constinit const OpDef kBackwardPower = equalGradient<Power>(
     {{"_backward_power"},
-     "gradient of _power: dlhs = dy * rhs * lhs^(rhs - 1), drhs = dy * lhs^rhs * ln(lhs); 0 at 0^rhs",
+     "gradient of _power: dlhs = dy * rhs * lhs^(rhs - 1), drhs = dy * lhs^rhs * ln(lhs), 0 for lhs 0 and rhs >= 0",
      kBackwardDomains});
 constinit const OpDef kBackwardBroadcastPower = broadcastGradient<Power>(
     {{"_backward_broadcast_power"},
-     "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs)",
+     "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs), 0 for lhs 0 and rhs >= 0",
      kBackwardDomains});
 
 }  // namespace
