@@ -91,6 +91,9 @@ std::vector<int64_t> padShown(const NodeKind &kind, size_t axis, int64_t size);
 /// Of InstanceNorm and its gradient.
 double instanceNormEps(const NodeKind &kind);
 
+/// Of GroupNorm and its gradient.
+double groupNormEps(const NodeKind &kind);
+
 /// Of L2Normalization and its gradient: groups as rows, numbered like the elements of the norm.
 AxisRows l2Rows(const NodeKind &kind, Dims shape);
 double l2Eps(const NodeKind &kind);

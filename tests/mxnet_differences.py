@@ -102,6 +102,7 @@ CASES += [
     Case("prod", {"axis": 0}, [np.array([2.0, 0.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("nanprod", {"axis": 0}, [np.array([0.0, 2.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("norm", {"axis": 0}, [np.zeros(3)], 0, "divides by the norm, which may be 0"),
+    Case("_power", {}, [np.zeros(3), np.array([2.0, 1.0, 0.5])], 1, "multiplies 0^rhs by the logarithm of 0"),
     Case("_contrib_index_copy", {}, [values(4, 2), np.array([1.0, 1.0]), values(2, 2, seed=2)], 2,
          "goes also to rows that a later copy overwrites"),
     Case("softmax", {"use_length": "True"}, [values(2, 3), np.array([2.0, 3.0])], 0,
@@ -230,6 +231,7 @@ Other differences, which no single derivative shows:
   that it does not read.
 - `Pooling` of type avg under `pooling_convention=full` in float32: where a window ends outside the image, the forward pass
   divides by the elements inside, and the gradient by all of the window. In float64 both divide by the elements inside.
+- `Pooling` of type max: of -∞ alone MXNet's maximum is the lowest finite number, in gradc -∞, whose first element gets the gradient.
 - The gradient of `LRN` of images of one pixel with one channel is another number in every run.
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second

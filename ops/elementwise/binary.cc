@@ -212,7 +212,7 @@ constinit const OpDef kBackwardDiv = {
           d.y(1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
         },
     .kernel = mapTwoFloating<[](auto dy, auto, auto b) { return dy / b; },
-                             [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>,
+                             [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>,
 };
 
 constexpr const OpDef *kOps[] = {&kElemwiseAdd,    &kGradAdd,     &kElemwiseSub, &kElemwiseMul, &kElemwiseDiv,

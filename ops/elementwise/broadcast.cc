@@ -180,7 +180,7 @@ constinit const OpDef kBackwardBroadcastDiv = {
           sumDown(d, 1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
         },
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0] / v[2]; },
-                                      [](auto v) { return -v[0] * (v[1] / (v[2] * v[2])); }>,
+                                      [](auto v) { return -v[0] * (v[1] / v[2] / v[2]); }>,
 };
 
 constexpr const OpDef *kOps[] = {&kBroadcastAdd,         &kBroadcastSub,         &kBroadcastMul,

@@ -73,16 +73,23 @@ double cotangentDerivative(int64_t order, double x) {
     }
     poly = next;
   }
-  const double c = 1 / std::tan(kPi * (x - std::floor(x)));
-  double value = 0;
-  for (size_t k = poly.size(); k-- > 0;) value = value * c + poly[k];
+  const double c = 1 / std::tan(kPi * (x - std::round(x)));  // the difference is exact, however near x is to a pole
+  double value = poly.back();                                // never 0, which times an infinite c would be NaN
+  for (size_t k = poly.size() - 1; k-- > 0;) value = value * c + poly[k];
   return value * std::pow(kPi, static_cast<double>(order + 1));
 }
 
-// ψ⁽ⁿ⁾(x); left of 0 by reflection, (−1)ⁿ·ψ⁽ⁿ⁾(1 − x) − ψ⁽ⁿ⁾(x) = dⁿ/dxⁿ π·cot(πx). Poles give NaN.
+// The limit at a pole. For even n those from the two sides differ, and only a zero says by its sign which one is meant.
+double atPole(int64_t order, double x) {
+  if (std::isinf(x)) return NAN;
+  if (order % 2 == 1) return INFINITY;
+  return x == 0 ? -std::copysign(INFINITY, x) : NAN;
+}
+
+// ψ⁽ⁿ⁾(x); left of 0 by reflection, (−1)ⁿ·ψ⁽ⁿ⁾(1 − x) − ψ⁽ⁿ⁾(x) = dⁿ/dxⁿ π·cot(πx).
 double polygamma(int64_t order, double x) {
   if (x > 0) return polygammaPositive(order, x);
-  if (x == std::floor(x)) return std::nan("");
+  if (x == std::floor(x)) return atPole(order, x);
   const double mirrored = polygammaPositive(order, 1 - x);
   return (order % 2 == 0 ? mirrored : -mirrored) - cotangentDerivative(order, x);
 }

@@ -12,28 +12,42 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using std::log, std::pow;
+using std::abs, std::log, std::pow;
 
+// 1 where x is 0, else 0. It is constant wherever it can be differentiated.
+constexpr auto kIsZero = [](auto x) { return 1 - abs(sign(x)); };
+
+// 1 where the base is 0 and `isLimit` is 1, else the base.
+constexpr auto kOneAtLimit = [](auto base, auto isLimit) {
+  const auto isOne = kIsZero(base) * isLimit;
+  if constexpr (std::is_arithmetic_v<decltype(base)>) return isOne == 1 ? isOne : base;
+  else return base + isOne;
+};
+
+// 0^b is 0 for every b > 0, so its derivative toward b is 0 there, not 0 · ln 0; a^0 is 1 for every a, 0 included. These are
+// the limits that PyTorch and TensorFlow take; in MXNet both are NaN.
 struct Power {
   static constexpr bool kHasIntegers = true;
   static constexpr auto value = [](auto a, auto b) {
     if constexpr (std::is_integral_v<decltype(a)>) return integerPower(a, b);
     else return pow(a, b);
   };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * pow(a, b - 1) * b; };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * pow(a, b) * log(a); };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * pow(kOneAtLimit(a, kIsZero(b)), b - 1) * b; };
+  static constexpr auto right = [](auto dy, auto a, auto b) {
+    return dy * pow(a, b) * log(kOneAtLimit(a, 1 - greater(-b, 0)));
+  };
 };
 
 constexpr Domain kDomains[] = {Domain::Positive, Domain::Any};
 constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Positive, Domain::Any};
 
-constinit const OpDef kBackwardPower =
-    equalGradient<Power>({{"_backward_power"},
-                          "gradient of _power: dlhs = dy * rhs * lhs^(rhs - 1), drhs = dy * lhs^rhs * ln(lhs)",
-                          kBackwardDomains});
+constinit const OpDef kBackwardPower = equalGradient<Power>(
+    {{"_backward_power"},
+     "gradient of _power: dlhs = dy * rhs * lhs^(rhs - 1), drhs = dy * lhs^rhs * ln(lhs), 0 for lhs 0 and rhs >= 0",
+     kBackwardDomains});
 constinit const OpDef kBackwardBroadcastPower = broadcastGradient<Power>(
     {{"_backward_broadcast_power"},
-     "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs)",
+     "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs), 0 for lhs 0 and rhs >= 0",
      kBackwardDomains});
 
 }  // namespace

@@ -113,6 +113,11 @@ constexpr auto kPowerOf = [](auto x, auto s) {
   else return std::pow(x, s);
 };
 
+template <class T> bool isNan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  else return false;
+}
+
 }  // namespace
 
 constinit const OpDef kPowerScalar =
@@ -125,15 +130,16 @@ constinit const OpDef kRpowerScalar = asPrimitive(
                                                            "y = scalar ^ x", fromOutput<kBackwardRpowerScalar>),
     {.onnx = "CastLike, Pow", .c = "y[i] = pow(s, x[i])"});
 
+// A NaN on either side is the result.
 constinit const OpDef kMaximumScalar =
-    withPiece(asPrimitive(numeric<[](auto x, auto s) { return x < s ? s : x; }>(
+    withPiece(asPrimitive(numeric<[](auto x, auto s) { return x < s || isNan(s) ? s : x; }>(
                               {"_maximum_scalar", "_MaximumScalar", "_npi_maximum_scalar"}, "y = max(x, scalar)",
                               fromInput<kBackwardMaximumScalar>),
                           {.onnx = "CastLike, Max", .c = "y[i] = x[i] < s ? s : x[i]"}),
               boundPiece<false, false>);
 
 constinit const OpDef kMinimumScalar =
-    withPiece(asPrimitive(numeric<[](auto x, auto s) { return s < x ? s : x; }>(
+    withPiece(asPrimitive(numeric<[](auto x, auto s) { return s < x || isNan(s) ? s : x; }>(
                               {"_minimum_scalar", "_MinimumScalar", "_npi_minimum_scalar"}, "y = min(x, scalar)",
                               fromInput<kBackwardMinimumScalar>),
                           {.onnx = "CastLike, Min", .c = "y[i] = s < x[i] ? s : x[i]"}),
@@ -168,12 +174,6 @@ constinit const OpDef kBackwardPowerScalar = gradientOf<[](auto dy, auto x, auto
      d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
    });
 
-// v · ln(scalar). The logarithm of a negative number is NaN, which no attribute can hold.
-Value timesLogarithm(DecomposeRule &d, Value v, double scalar) {
-  if (scalar > 0) return d.emit(kMulScalar, {v}, {{"scalar", d.number(std::log(scalar))}});
-  return d.emit(kElemwiseMul, {v, d.emit(kLog, {numberLike(d, v)})});
-}
-
 constinit const OpDef kBackwardRpowerScalar =
     gradientOf<[](auto dy, auto y, auto s) { return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s)); }>(
         {"dy", "y"}, "_backward_rpower_scalar",
@@ -181,7 +181,7 @@ constinit const OpDef kBackwardRpowerScalar =
         [](DecomposeRule &d) {
           const double scalar = d.params<ScalarParams>().scalar;
           if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
-          const Value slope = timesLogarithm(d, d.x(1), scalar);
+          const Value slope = d.emit(kMulScalar, {d.x(1)}, {{"scalar", d.number(std::log(scalar))}});
           d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
         });
 

@@ -9,6 +9,7 @@
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/normalization/normalization.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
@@ -74,6 +75,12 @@ constexpr NormPorts kForwardPorts = {
     .data = 0, .vectorInputs = kFirstAndSecond, .vectorOutputs = {}, .rowInputs = {}, .rowOutputs = kFirstAndSecond};
 constexpr NormPorts kBackwardPorts = {
     .data = 1, .vectorInputs = kGamma, .vectorOutputs = kFirstAndSecond, .rowInputs = kStatistics, .rowOutputs = {}};
+
+}  // namespace
+
+double groupNormEps(const NodeKind &kind) { return kind.params<GroupNormParams>().eps; }
+
+namespace {
 
 // A tensor as one row of elements per image and group.
 struct GroupRows {

@@ -182,14 +182,15 @@ std::unique_ptr<PreparedKernel> scalarOver(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> scalarOverBackward(const KernelSite &site) {
   return withScalar<[](auto dy, auto x, auto s) { return dy * (-s / (x * x)); }>(site);
 }
+// A NaN on either side is the result.
 std::unique_ptr<PreparedKernel> maximumScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return x < s ? s : x; }>(site);
+  return withScalar<[](auto x, auto s) { return ((x < s) | (s != s)) ? s : x; }>(site);
 }
 std::unique_ptr<PreparedKernel> maximumScalarBackward(const KernelSite &site) {
   return withScalar<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>(site);
 }
 std::unique_ptr<PreparedKernel> minimumScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return s < x ? s : x; }>(site);
+  return withScalar<[](auto x, auto s) { return ((s < x) | (s != s)) ? s : x; }>(site);
 }
 std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site) {
   return withScalar<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>(site);
@@ -243,7 +244,7 @@ std::unique_ptr<PreparedKernel> divide(const KernelSite &site) {
 }
 std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site) {
   return twoOutputs<[](auto dy, auto, auto b) { return dy / b; },
-                    [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>(site);
+                    [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>(site);
 }
 std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
   return twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);

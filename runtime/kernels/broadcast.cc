@@ -140,7 +140,7 @@ std::unique_ptr<PreparedKernel> broadcastMultiplyBackward(const KernelSite &site
 }
 std::unique_ptr<PreparedKernel> broadcastDivideBackward(const KernelSite &site) {
   return backward<[](auto dy, auto, auto b) { return dy / b; },
-                  [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>(site);
+                  [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>(site);
 }
 // Where the operands are equal, the gradient goes to lhs.
 std::unique_ptr<PreparedKernel> broadcastMaximumBackward(const KernelSite &site) {

@@ -242,6 +242,8 @@ std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site);
 std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site);
 
 // runtime/kernels/instance_norm.cc
+std::unique_ptr<PreparedKernel> groupNorm(const KernelSite &site);
+std::unique_ptr<PreparedKernel> groupNormBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> instanceNorm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> instanceNormBackward(const KernelSite &site);
 

@@ -2,16 +2,20 @@
 // pooling_loops.h computes float64 over one or two axes or whole volumes, and means that count only part of the padding.
 //
 // The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
-// kernel runs it again into scratch instead of keeping them from the forward pass. Padding that the operator and oneDNN
-// count differently is left to the reference kernel. Tested by tests/fast_kernels_test.cc
+// kernel runs it again into scratch instead of keeping them from the forward pass. oneDNN's maximum starts at the lowest finite
+// number: images with windows of −∞ and NaN alone run on the loops of the reference kernel. Padding that the operator and oneDNN
+// count differently is left to that kernel altogether. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
+#include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/pooling_loops.h"
+#include "runtime/kernels/vector_loops.h"
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <atomic>
 #include <limits>
 
 using namespace llvm;
@@ -75,8 +79,12 @@ struct PoolingDescs {
   memory::desc insideX, insideY;
 };
 
-PoolingDescs describe(const PoolingParams &p, const PoolingPlan &plan, Layout xLayout, Layout yLayout) {
-  if (p.channelsLast()) xLayout = yLayout = Layout::ChannelsLast;
+/// The layout of an operand as images (n, c, h, w).
+Layout outside(const PoolingParams &p, const TensorRef &tensor) {
+  return p.channelsLast() ? Layout::ChannelsLast : tensor.layout;
+}
+
+PoolingDescs describe(const PoolingPlan &plan, Layout xLayout, Layout yLayout) {
   const bool isOnePixel = all_of(Dims(plan.y).drop_front(2), [](int64_t extent) { return extent == 1; });
   const Layout inside = isOnePixel ? xLayout : std::max(xLayout, yLayout);
   return {denseDesc(plan.x, xLayout), denseDesc(plan.y, isOnePixel ? inside : yLayout), denseDesc(plan.x, inside),
@@ -112,26 +120,93 @@ Forward::primitive_desc forwardDesc(const PoolingPlan &plan, const PoolingDescs 
   return poolingDescOf(kind, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
 }
 
+ImageView viewOf(Dims shape, Layout layout) {
+  ImageView view = imageView(shape, false);
+  if (layout == Layout::ChannelsLast) {
+    view.channelStride = 1;
+    view.pixelStride = view.channels;
+  }
+  return view;
+}
+
+/// The maximum by the loops of the reference kernel, image by image.
+class PlainMaximum {
+ public:
+  PlainMaximum(const PoolingPlan &plan, Layout xLayout, Layout yLayout, unsigned threads)
+      : images(plan.x[0]), threads(threads) {
+    g.in = viewOf(plan.x, xLayout);
+    g.out = viewOf(plan.y, yLayout);
+    g.in.batch = g.out.batch = 1;
+    setSpatial(g.kernel, Dims(plan.kernel, plan.numAxes()));
+    setSpatial(g.stride, Dims(plan.stride, plan.numAxes()));
+    setSpatial(g.pad, Dims(plan.padLow, plan.numAxes()));
+  }
+
+  /// Whether oneDNN's maxima `y` may be wrong: it found nothing above the number where it starts.
+  bool isNeeded(const float *y) const {
+    std::atomic<bool> isFound = false;
+    vectorFor(threads, images * g.out.batchStride, kGrain, [&isFound, y](int64_t begin, int64_t end) {
+      bool isLowest = false;
+      for (int64_t i = begin; i < end; ++i) isLowest |= y[i] == kLowest;
+      if (isLowest) isFound = true;
+    });
+    return isFound;
+  }
+  void gather(const float *x, float *y) const {
+    forImages([&](int64_t n) {
+      const float *image = x + n * g.in.batchStride;
+      poolGather(g, image, image, kLowest, y + n * g.out.batchStride);
+    });
+  }
+  void scatter(const float *dy, const float *x, float *dx) const {
+    forImages([&](int64_t n) {
+      poolScatter(g, dy + n * g.out.batchStride, x + n * g.in.batchStride, dx + n * g.in.batchStride);
+    });
+  }
+
+ private:
+  static constexpr float kLowest = std::numeric_limits<float>::lowest();
+  static constexpr int64_t kGrain = 65536;  // fewer comparisons are not worth a second thread
+
+  void forImages(function_ref<void(int64_t)> body) const {
+    parallelFor(threads, images, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) body(n);
+    });
+  }
+
+  PoolGeometry g;  // of one image
+  int64_t images;
+  unsigned threads;
+};
+
 class ForwardKernel : public PreparedKernel {
  public:
-  ForwardKernel(const PoolingPlan &plan, const PoolingDescs &d) {
+  ForwardKernel(const PoolingPlan &plan, const PoolingDescs &d, const PlainMaximum &plain)
+      : isMax(plan.isMax), plain(plain) {
     const Forward::primitive_desc desc = forwardDesc(plan, d, dnnl::prop_kind::forward_inference);
     step.input(DNNL_ARG_SRC, d.x, d.insideX);
     step.output(DNNL_ARG_DST, d.y, d.insideY);
     step.finish(Forward(desc), desc.scratchpad_desc());
   }
-  void run(const KernelCall &call) override { step.run({call.in[0].data, call.out[0].data}, call.workspace); }
+  void run(const KernelCall &call) override {
+    step.run({call.in[0].data, call.out[0].data}, call.workspace);
+    float *y = call.out[0].as<float>();
+    if (isMax && plain.isNeeded(y)) plain.gather(call.in[0].as<const float>(), y);
+  }
   size_t workspaceBytes() const override { return step.bytes(); }
   Reorders reorders() const override { return step.reorders(); }
 
  private:
+  bool isMax;
+  PlainMaximum plain;
   DnnlStep step;
 };
 
 class BackwardKernel : public PreparedKernel {
  public:
   /// `data` is the position of x among the inputs.
-  BackwardKernel(const PoolingPlan &plan, const PoolingDescs &d, size_t data) : data(data) {
+  BackwardKernel(const PoolingPlan &plan, const PoolingDescs &d, const PlainMaximum &plain, size_t data)
+      : data(data), plain(plain) {
     const Forward::primitive_desc again = forwardDesc(plan, d, dnnl::prop_kind::forward_training);
     const Backward::primitive_desc desc =
         poolingBackwardDescOf(again, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
@@ -148,7 +223,12 @@ class BackwardKernel : public PreparedKernel {
     step.finish(Backward(desc), desc.scratchpad_desc());
   }
   void run(const KernelCall &call) override {
-    if (positions.isReady()) positions.run({call.in[data].data}, call.workspace);
+    if (positions.isReady()) {
+      positions.run({call.in[data].data}, call.workspace);
+      const char *maxima = static_cast<const char *>(call.workspace) + positions.offsetOf(DNNL_ARG_DST);
+      if (plain.isNeeded(reinterpret_cast<const float *>(maxima)))
+        return plain.scatter(call.in[0].as<const float>(), call.in[data].as<const float>(), call.out[0].as<float>());
+    }
     step.run({call.in[0].data, call.out[0].data}, call.workspace);
   }
   size_t workspaceBytes() const override { return step.bytes(); }
@@ -160,6 +240,7 @@ class BackwardKernel : public PreparedKernel {
 
  private:
   size_t data;
+  PlainMaximum plain;
   DnnlStep positions, step;
 };
 
@@ -174,7 +255,8 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
     return isPlain(site, *plan) ? poolingLoops(site, *plan) : nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded(site, [&] {
-    kernel = std::make_unique<ForwardKernel>(*plan, describe(p, *plan, site.in[0].layout, site.out[0].layout));
+    const Layout x = outside(p, site.in[0]), y = outside(p, site.out[0]);
+    kernel = std::make_unique<ForwardKernel>(*plan, describe(*plan, x, y), PlainMaximum(*plan, x, y, site.threads));
   });
   return isMade ? std::move(kernel) : nullptr;
 }
@@ -192,7 +274,9 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded(site, [&] {
-    kernel = std::make_unique<BackwardKernel>(*plan, describe(p, *plan, site.out[0].layout, site.in[0].layout), data);
+    const Layout x = outside(p, site.out[0]), y = outside(p, site.in[0]);
+    kernel =
+        std::make_unique<BackwardKernel>(*plan, describe(*plan, x, y), PlainMaximum(*plan, x, y, site.threads), data);
   });
   return isMade ? std::move(kernel) : nullptr;
 }

@@ -1,12 +1,13 @@
 // A row of windows is computed one block of outputs at a time: for each tap (element of the window), all outputs of the
 // block, in loops without branches that the compiler vectorises. Of equal maxima the first in row-major order gets the
-// gradient; NaN gets none. Tested by tests/fast_kernels_test.cc
+// gradient; NaN gets none, and the maximum of NaN alone is the lowest finite number. Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/pooling_loops.h"
 
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/vector_loops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -129,6 +130,17 @@ template <class T> class ForwardLoops : public PreparedKernel {
         y[o] = v > y[o] ? v : y[o];
       }
     });
+    for (int64_t o = block.begin; o < block.end; ++o)
+      if (std::isinf(y[o]) && !hasNumber(x, row, o)) y[o] = std::numeric_limits<T>::lowest();
+  }
+
+  /// Whether an element of a window is not NaN.
+  bool hasNumber(const T *x, int64_t row, int64_t o) const {
+    bool isFound = false;
+    planes.forTaps(row, {o, o + 1}, [&](int64_t pixel, int64_t, Span outputs) {
+      if (outputs.begin < outputs.end) isFound |= !std::isnan(x[pixel + o * planes.axis[1].stride]);
+    });
+    return isFound;
   }
 
   void mean(const T *x, int64_t row, Span block, T *y) const {

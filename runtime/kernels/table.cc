@@ -24,6 +24,7 @@ constexpr FastKernelRow kRows[] = {
     {"Embedding", fast::embedding, LayoutRole::Plain},
     {"Flatten", fast::copy, LayoutRole::Plain},
     {"FullyConnected", fast::fullyConnected, LayoutRole::Plain},
+    {"GroupNorm", fast::groupNorm, LayoutRole::Plain},
     {"InstanceNorm", fast::instanceNorm, LayoutRole::Plain},
     {"L2Normalization", fast::l2Normalization, LayoutRole::Plain},
     {"LRN", fast::lrn, LayoutRole::Same},
@@ -58,6 +59,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_Dropout", fast::dropoutBackward, LayoutRole::Same},
     {"_backward_Embedding", fast::embeddingBackward, LayoutRole::Plain},
     {"_backward_FullyConnected", fast::fullyConnectedBackward, LayoutRole::Plain},
+    {"_backward_GroupNorm", fast::groupNormBackward, LayoutRole::Plain},
     {"_backward_InstanceNorm", fast::instanceNormBackward, LayoutRole::Plain},
     {"_backward_L2Normalization", fast::l2NormalizationBackward, LayoutRole::Plain},
     {"_backward_LRN", fast::lrnBackward, LayoutRole::Same},
@@ -300,6 +302,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kBilinearResizeFamily,
     &kAdaptivePoolingFamily,
     &kInstanceNormFamily,
+    &kGroupNormFamily,
     &kL2NormalizationFamily,
     &kRegressionOutputFamily,
 };
