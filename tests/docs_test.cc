@@ -38,6 +38,8 @@ constexpr NotRun kNotRun[] = {
     {"docs/differential.md",
      "./dev test differential                                                     # 3,000 problems, some seconds",
      "another test, and longer runs of it"},
+    {"docs/differential.md", "PYTHON tests/make_tape_programs.py --first 101 --count 3000 --length 45 > programs.txt",
+     "needs PyTorch"},
     {"docs/embedding.md",
      "g++ -std=c++20 -O2 -fno-rtti -I$G -isystem /usr/lib/llvm-19/include $G/docs/examples/embed.cc \\",
      "run by tests/host:plain_flags_test, which has the archives"},

@@ -186,7 +186,8 @@ TEST(ImperativeMarks, REQ_09_E_18_TwoMarksOnOneBuffer) {
   cantFail(t.im.dropGrad(b));
   EXPECT_EQ(t.rowOf(t.im.mark(c, Request::Write, sum)), "E-18");
   double memory = 100;
-  const TensorRef at(&memory, DType::Float64, Dims({1}));
+  const int64_t one[] = {1};
+  const TensorRef at(&memory, DType::Float64, one);
   const Tensor x = cantFail(t.im.makeForeign(at, nullptr, nullptr)),
                g = cantFail(t.im.makeForeign(at, nullptr, nullptr));
   EXPECT_EQ(t.rowOf(t.im.mark(x, Request::Add, g)), "E-18");
