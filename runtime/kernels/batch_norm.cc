@@ -47,7 +47,7 @@ void forChannels(const ChannelView &view, unsigned threads, OfSlice ofSlice, OfA
     });
   ofAll();
   settle(Slice{0, view.channels});
-  forBlocks(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
+  forBlocks<Order::Backwards>(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
 }
 
 template <class T> class ForwardKernel : public PreparedKernel {

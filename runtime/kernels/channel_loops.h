@@ -24,6 +24,9 @@ inline constexpr int64_t kBlockRows = 256;       // as kRunBlock, in rows, where
 inline constexpr int64_t kRowsAtOnce = 4;        // rows added between a load and a store of the sums
 inline constexpr int64_t kSliceChannels = 16;
 inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are divided among threads too
+/// With more elements, rows are divided whatever the number of slices: threads that read parts of the same rows get less out of
+/// memory than those that read rows of their own.
+inline constexpr int64_t kWholeRows = int64_t{1} << 18;
 
 /// The data as (outer, channels, inner).
 struct ChannelView {
@@ -59,8 +62,9 @@ struct ElementBlocks {
 
   static ElementBlocks one(const ChannelView &view) { return ElementBlocks(view.count()); }
   explicit ElementBlocks(const ChannelView &view) : length(view.count()) {
-    const int64_t worth = view.count() * view.channels / kChannelGrain;
-    const int64_t wanted = std::min(worth, kPieces / std::max<int64_t>(view.numSlices(), 1));
+    const int64_t size = view.count() * view.channels, worth = size / kChannelGrain;
+    const int64_t slices = view.isRows() && size > kWholeRows ? 1 : std::max<int64_t>(view.numSlices(), 1);
+    const int64_t wanted = std::min(worth, kPieces / slices);
     if (wanted <= 1) return;
     const int64_t unit = view.isRows() ? kBlockRows : kRunBlock;
     length = (view.count() + wanted * unit - 1) / (wanted * unit) * unit;
@@ -71,9 +75,13 @@ struct ElementBlocks {
   explicit ElementBlocks(int64_t length) : length(length) {}
 };
 
+/// A second pass over memory that starts at the end finds in the cache what the first pass read last.
+enum class Order { Forwards, Backwards };
+
 /// Calls body(slice, block) for every block of slices of the channels, divided among threads. Slices are as wide as possible
 /// with two per thread, so that neighbouring channels are visited together. No result depends on their width.
-template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
+template <Order order = Order::Forwards, class F>
+void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
   const int64_t units = view.numSlices();
   if (units == 0) return;
   const int64_t wanted = blocks.count == 1 ? units : (2 * int64_t{threads} + blocks.count - 1) / blocks.count;
@@ -82,7 +90,8 @@ template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? pieces : 1;
   vectorFor(threads, pieces, grain, [=](int64_t begin, int64_t end) {
     const int64_t atOnce = blocks.count == 1 ? end - begin : 1;
-    for (int64_t piece = begin; piece < end; piece += atOnce) {
+    for (int64_t next = begin; next < end; next += atOnce) {
+      const int64_t piece = order == Order::Forwards ? next : begin + end - atOnce - next;
       const int64_t at = piece % perBlock * unit, block = piece / perBlock;
       body(Slice{at, std::min(at + atOnce * unit, view.channels), block * blocks.length, (block + 1) * blocks.length},
            block);
