@@ -15,6 +15,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 
@@ -146,9 +147,13 @@ class PlainMaximum {
   bool isNeeded(const float *y) const {
     std::atomic<bool> isFound = false;
     vectorFor(threads, images * g.out.batchStride, kGrain, [&isFound, y](int64_t begin, int64_t end) {
-      bool isLowest = false;
-      for (int64_t i = begin; i < end; ++i) isLowest |= y[i] == kLowest;
-      if (isLowest) isFound = true;
+      constexpr int64_t kLanes = 16;  // so that the loop is vectorised
+      int32_t lanes[kLanes] = {};
+      int64_t i = begin;
+      for (; i + kLanes <= end; i += kLanes)
+        for (int64_t l = 0; l < kLanes; ++l) lanes[l] |= static_cast<int32_t>(y[i + l] == kLowest);
+      for (; i < end; ++i) lanes[0] |= static_cast<int32_t>(y[i] == kLowest);
+      if (std::any_of(lanes, lanes + kLanes, [](int32_t lane) { return lane != 0; })) isFound = true;
     });
     return isFound;
   }
