@@ -66,7 +66,7 @@ class Program {
     if (verb == "gradof") return tensors[words[1].str()] = at(words[2]).grad(), Error::success();
     if (verb == "backward") return backward(words);
     if (verb == "grad") return grad(words);
-    return createStringError("'" + line + "' is no statement");
+    return createStringError("'" + line + "' is not a statement");
   }
 
   /// Compares with a line of the final state.

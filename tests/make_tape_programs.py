@@ -19,7 +19,7 @@ PYTHON has torch. A program is a list of lines, and what holds at its end (tests
     value v1 1 2,3 : ...            tracked, shape
     gradient v0 : ...               or none
 
-A statement that PyTorch refuses ends a program and is no part of it. So is what gradc does otherwise on purpose
+A statement that PyTorch refuses ends a program and is left out of it. So is what gradc does otherwise on purpose
 (docs/imperative.md): a second backward over a history that was not retained, writes into views and into what has hooks, and
 gradients of a value with hooks among the xs.
 """

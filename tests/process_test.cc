@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace gradc::testing {
 namespace {
 
@@ -86,16 +88,18 @@ TEST_F(Process, ACheckpointIsWholeWheneverTheRunEnds) {
 
 TEST_F(Process, AFileIsTheOldOrTheNewOneWheneverTheCommandEnds) {
   folder.write("chain.json", chain());
+  const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(folder.run("convert chain.json -o whole.json").code, 0);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   const std::string whole = folder.read("whole.json");
   size_t numEnded = 0;
   for (const char *signal : {"INT", "TERM", "QUIT", "KILL"})
-    for (const char *pause : {"0.02", "0.05", "0.08", "0.11", "0.14", "0.17"}) {
+    for (double share : {0.1, 0.25, 0.4, 0.6, 0.8, 1.0}) {
+      const std::string pause = std::to_string(share * taken.count());
       folder.write("out.json", "before");
-      const ToolResult ended =
-          runShell(folder.path(), "env --default-signal=INT,QUIT $GRADC convert chain.json -o out.json & sleep " +
-                                      std::string(pause) + "; kill -" + signal +
-                                      " $! 2>/dev/null; wait $!; code=$?; ls | grep -c tmp; exit $code");
+      const ToolResult ended = runShell(
+          folder.path(), "env --default-signal=INT,QUIT $GRADC convert chain.json -o out.json & sleep " + pause +
+                             "; kill -" + signal + " $! 2>/dev/null; wait $!; code=$?; ls | grep -c tmp; exit $code");
       numEnded += ended.code != 0;
       const std::string left = folder.read("out.json");
       EXPECT_TRUE(left == whole || left == "before") << signal << " " << pause;

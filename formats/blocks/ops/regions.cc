@@ -1,5 +1,5 @@
 // Operators that overwrite or cut parts of a tensor. Tested by tests/block_rules_test.cc
-#include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/ops/slice_region.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -10,10 +10,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-std::string tuple(ArrayRef<std::string> parts) {
-  return "(" + llvm::join(parts, ", ") + (parts.size() == 1 ? ",)" : ")");
-}
 
 /// The values in the attributes of `set_value`, as Paddle's older and newer programs have them; empty: none.
 std::vector<double> valuesOf(OpTranslation &op) {
@@ -57,23 +53,13 @@ Value writtenValue(OpTranslation &op) {
 
 void setValue(OpTranslation &op) {
   op.refuse({"StartsTensorList", "EndsTensorList", "StepsTensorList"});
-  const std::vector<int64_t> axes = op.integers("axes"), starts = op.integers("starts"), ends = op.integers("ends"),
-                             steps = op.integers("steps");
-  if (starts.size() != axes.size() || ends.size() != axes.size() || steps.size() != axes.size())
-    return op.fail(ErrorKind::BadAttribute, "attributes 'axes', 'starts', 'ends' and 'steps' differ in length");
   if (!op.integers("none_axes").empty()) return op.unsupported("'none_axes' are not supported");
-  const size_t rank = op.rank("Input");
-  std::vector<std::string> begin(rank, "None"), end(rank, "None"), step(rank, "None");
-  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = static_cast<size_t>(op.axisOf("Input", axes[i]));
-    if (axis >= rank) return;
-    if (steps[i] < 1) return op.unsupported("'steps' below 1 are not supported");
-    if (starts[i] < kFar && starts[i] > -kFar) begin[axis] = std::to_string(starts[i]);
-    if (ends[i] < kFar && ends[i] > -kFar) end[axis] = std::to_string(ends[i]);
-    if (steps[i] != 1) step[axis] = std::to_string(steps[i]);
-  }
-  const std::initializer_list<AttrPair> region = {{"begin", tuple(begin)}, {"end", tuple(end)}, {"step", tuple(step)}};
+  const std::vector<int64_t> steps = op.integers("steps");
+  if (any_of(steps, [](int64_t step) { return step < 1; })) return op.unsupported("'steps' below 1 are not supported");
+  const std::optional<SliceRegion> bounds = sliceRegion(op, "steps", steps);
+  if (!bounds) return;
+  const std::initializer_list<AttrPair> region = {
+      {"begin", bounds->begin}, {"end", bounds->end}, {"step", bounds->step}};
   const Value x = op.in("Input"), value = op.emit("_cast_like", {writtenValue(op), x});
   const Value whole = op.emit("broadcast_like", {value, op.emit("slice", {x}, region)});
   op.out("Out", op.emit("_slice_assign", {x, whole}, region));
@@ -146,7 +132,7 @@ void crop(OpTranslation &op) {
     begin.push_back(std::to_string(offset));
     end.push_back(size < 0 ? "None" : std::to_string(offset + size));
   }
-  op.out("Out", op.emit("slice", {op.in("X")}, {{"begin", tuple(begin)}, {"end", tuple(end)}}));
+  op.out("Out", op.emit("slice", {op.in("X")}, {{"begin", tupleOf(begin)}, {"end", tupleOf(end)}}));
 }
 
 // How many elements are selected is known only at run time.

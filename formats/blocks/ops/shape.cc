@@ -1,5 +1,5 @@
 // Operators that move elements: other shapes, parts, joined tensors. Tested by tests/block_graph_test.cc
-#include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/ops/slice_region.h"
 #include "ir/dim.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -151,29 +151,41 @@ int64_t endOf(OpTranslation &op, size_t axis, int64_t end, int64_t stride) {
   return std::max<int64_t>(std::max(end, -(int64_t{1} << 62)) + op.dim("Input", static_cast<int64_t>(axis)), 0);
 }
 
-void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
-  op.refuse({"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList", "StridesTensor", "StridesTensorList"});
+}  // namespace
+
+std::string tupleOf(ArrayRef<std::string> parts) {
+  return "(" + llvm::join(parts, ", ") + (parts.size() == 1 ? ",)" : ")");
+}
+
+std::optional<SliceRegion> sliceRegion(OpTranslation &op, StringRef stepsName, ArrayRef<int64_t> steps) {
   const std::vector<int64_t> axes = op.integers("axes"), starts = op.integers("starts"), ends = op.integers("ends");
-  if (starts.size() != axes.size() || ends.size() != axes.size() || strides.size() != axes.size())
-    return op.fail(ErrorKind::BadAttribute, "attributes 'axes', 'starts', 'ends' and 'strides' differ in length");
+  if (starts.size() != axes.size() || ends.size() != axes.size() || steps.size() != axes.size()) {
+    op.fail(ErrorKind::BadAttribute, "attributes 'axes', 'starts', 'ends' and '" + stepsName + "' differ in length");
+    return std::nullopt;
+  }
   const size_t rank = op.rank("Input");
   std::vector<std::string> begin(rank, "None"), end(rank, "None"), step(rank, "None");
   constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(op.axisOf("Input", axes[i]));
-    if (axis >= rank) return;
+    if (axis >= rank) return std::nullopt;
     if (starts[i] < kFar && starts[i] > -kFar) begin[axis] = std::to_string(starts[i]);
-    if (const int64_t last = endOf(op, axis, ends[i], strides[i]); last < kFar && last > -kFar)
+    if (const int64_t last = endOf(op, axis, ends[i], steps[i]); last < kFar && last > -kFar)
       end[axis] = std::to_string(last);
-    if (strides[i] != 1) step[axis] = std::to_string(strides[i]);
+    if (steps[i] != 1) step[axis] = std::to_string(steps[i]);
   }
-  auto tuple = [](ArrayRef<std::string> parts) {
-    return "(" + llvm::join(parts, ", ") + (parts.size() == 1 ? ",)" : ")");
-  };
-  op.out("Out", decreased(op,
-                          op.emit("slice", {op.in("Input")},
-                                  {{"begin", tuple(begin)}, {"end", tuple(end)}, {"step", tuple(step)}}),
-                          rank));
+  return SliceRegion{tupleOf(begin), tupleOf(end), tupleOf(step)};
+}
+
+namespace {
+
+void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
+  op.refuse({"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList", "StridesTensor", "StridesTensorList"});
+  const std::optional<SliceRegion> region = sliceRegion(op, "strides", strides);
+  if (!region) return;
+  const Value part =
+      op.emit("slice", {op.in("Input")}, {{"begin", region->begin}, {"end", region->end}, {"step", region->step}});
+  op.out("Out", decreased(op, part, op.rank("Input")));
 }
 
 void plainSlice(OpTranslation &op) { slice(op, std::vector<int64_t>(op.integers("axes").size(), 1)); }
