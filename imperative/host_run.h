@@ -58,8 +58,9 @@ class HostRun {
   llvm::Error runHooks(size_t tap, Tensor &gradient);
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
-  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived. `results`: per input, of its shape and
-  /// type; no tensor: it contributes nothing, or was not requested. E-46, E-57, E-39, E-44, and the function's own error.
+  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived.
+  /// `results`: per input, of its shape and type; no tensor: it contributes nothing, or was not requested. E-46, E-57,
+  /// E-39, E-44, and the function's own error.
   llvm::Error runFunction(size_t call, llvm::MutableArrayRef<Tensor> gradients, llvm::ArrayRef<bool> wanted,
                           TensorList &results);
   /// Runs the queued callbacks in order, and those that they queue.

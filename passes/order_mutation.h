@@ -24,13 +24,13 @@ struct OrderedGraph {
 };
 
 /// The same graph if nothing has to be added, so a second call changes nothing. E-30 where an operator overwrites
-/// something other than a variable or a body overwrites one variable as two inputs, E-31 for a generated reader under OverwrittenPolicy::Error or without a copy operator,
-/// E-43 where versions contradict the edges. Linear.
+/// something other than a variable or a body overwrites one variable as two inputs, E-31 for a generated reader under
+/// OverwrittenPolicy::Error or without a copy operator, E-43 where versions contradict the edges. Linear.
 llvm::Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy);
 
-/// E-30 as above. E-31 for the first node that would read another version than it refers to when nodes run in this order; what versions
-/// mean does not depend on the order. BadPlan for a schedule that does not fit the graph. After orderMutations every
-/// schedule that fits the graph passes.
+/// E-30 as above. E-31 for the first node that would read another version than it refers to when nodes run in this
+/// order; what versions mean does not depend on the order. BadPlan for a schedule that does not fit the graph. After
+/// orderMutations every schedule that fits the graph passes.
 llvm::Error checkMutationOrder(const Graph &graph, const Schedule &schedule = Schedule());
 
 /// `freeze` for a gradient graph over `base`: makes generated nodes wait for the writes they read, then orderMutations.

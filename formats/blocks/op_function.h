@@ -36,8 +36,8 @@ struct OpFunction {
   }
 };
 
-/// The function of an operator, from the row of its type, or its gradient row. `nodes` are those in the reader of `block` that compute it, in order;
-/// empty if there are none. Errors are about operator `at`.
+/// The function of an operator, from the row of its type, or its gradient row. `nodes` are those in the reader of
+/// `block` that compute it, in order; empty if there are none. Errors are about operator `at`.
 llvm::Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
                                       const BlockOp &of, llvm::ArrayRef<NodeId> nodes);
 

@@ -241,6 +241,7 @@ void columns(OpTranslation &op, StringRef name, AttrPair more) {
   if (!more.first.empty()) attrs.push_back(std::move(more));
   op.out("Y", op.emit(name, {op.in("X")}, attrs));
 }
+void fold(OpTranslation &op) { columns(op, "col2im", {"output_size", tupleText(op.integers("output_sizes"))}); }
 
 constexpr BlockOpRow kRows[] = {
     {"conv2d", [](OpTranslation &op) { convolution(op, 2); }},
@@ -248,7 +249,7 @@ constexpr BlockOpRow kRows[] = {
     {"conv3d", [](OpTranslation &op) { convolution(op, 3); }},
     {"conv3d_transpose", [](OpTranslation &op) { transposedConvolution(op, 3); }},
     {"depthwise_conv2d", [](OpTranslation &op) { convolution(op, 2); }},
-    {"fold", [](OpTranslation &op) { columns(op, "col2im", {"output_size", tupleText(op.integers("output_sizes"))}); }},
+    {"fold", fold},
     {"max_pool2d_with_index", [](OpTranslation &op) { maxPooling(op, 2); }},
     {"max_pool3d_with_index", [](OpTranslation &op) { maxPooling(op, 3); }},
     {"pool2d", [](OpTranslation &op) { pooling(op, 2); }},
