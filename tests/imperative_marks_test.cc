@@ -174,7 +174,9 @@ TEST(ImperativeMarks, REQ_09_E_18_TwoMarksOnOneBuffer) {
         EXPECT_EQ(t.rowOf(t.im.mark(b, second, isForeign ? over() : buffer)), isRefused ? "E-18" : "success");
         // What was refused is nothing, and what was dropped is gone.
         cantFail(t.im.mark(a, first, buffer));
-        if (isRefused) EXPECT_EQ(t.rowOf(t.im.mark(b, second, buffer)), "E-18");
+        if (isRefused) {
+          EXPECT_EQ(t.rowOf(t.im.mark(b, second, buffer)), "E-18");
+        }
         cantFail(t.im.dropGrad(a));
         EXPECT_EQ(t.rowOf(t.im.mark(b, second, buffer)), "success");
       }
@@ -200,7 +202,9 @@ TEST(ImperativeMarks, REQ_09_TwoLeavesAddToOneBuffer) {
     for (const Tensor &leaf : {a, b}) cantFail(t.im.mark(leaf, Request::Add, buffer));
     t.backward({t.mul(a, b)}, {.createGraph = createGraph});
     EXPECT_EQ(scalar(buffer), 108);
-    if (createGraph) EXPECT_EQ(scalar(t.grad({buffer}, {a}, {.retain = true})[0]), 1);  // of 100 + a + b
+    if (createGraph) {
+      EXPECT_EQ(scalar(t.grad({buffer}, {a}, {.retain = true})[0]), 1);  // of 100 + a + b
+    }
     t.backward({t.add(a, b)}, {.createGraph = createGraph});
     EXPECT_EQ(scalar(buffer), 110);
   }
