@@ -4,10 +4,16 @@
 KIND is mxnet, torch or compile (torch.compile); INPUTS is the JSON of a network's inputs (networks.py). Builds the network,
 takes STEPS steps of training (forward, backward, SGD with momentum) and prints one JSON object: `steps`, the milliseconds of
 each, including the first; `processor`, the processor time of each; and, if the peer can count them, the `flops` of a step,
-multiply and add counted as two."""
+multiply and add counted as two, and `memory`, the growth of resident memory from before the network was made to the highest
+mark."""
 import ast, json, os, re, sys, time
 
 RATE, MOMENTUM = 0.01, 0.9
+
+
+def status_bytes(key):
+    """A line of /proc/self/status such as VmRSS."""
+    return next(int(line.split()[1]) * 1024 for line in open('/proc/self/status') if line.startswith(key + ':'))
 
 
 class MXNetPeer:
@@ -52,7 +58,7 @@ class TorchPeer:
         import torch
         torch.set_num_threads(threads)
         torch.manual_seed(1)
-        self.torch, self.threads = torch, threads
+        self.torch, self.resident = torch, status_bytes('VmRSS')
         self.nodes = json.load(open(path))['nodes']
         self.program = [(node, self.attrs(node)) for node in self.nodes if node['op'] != 'null']
         self.inputs = {name: torch.randint(0, classes, shape) if classes else torch.randn(*shape)
@@ -128,11 +134,11 @@ class TorchPeer:
         self.optimizer.step()
 
     def facts(self):
+        memory = status_bytes('VmHWM') - self.resident
         from torch.utils.flop_counter import FlopCounterMode
-        torch = self.torch
         with FlopCounterMode(display=False) as counter:
             self.forward().backward()
-        return {'flops': counter.get_total_flops()}
+        return {'flops': counter.get_total_flops(), 'memory': memory}
 
 
 def main():

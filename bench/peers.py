@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """A step of training in gradc beside MXNet 1.9.1, PyTorch eager and torch.compile, out of the box, on the same machine.
 
-    bench/peers.py --gradc PATH [--mxnet PYTHON] [--torch PYTHON] [--compile] [--threads 1,2] [--turns 9] [--steps 20]
-                   [--graphs FOLDER] [--only NAME,NAME] [--bench PATH]
+    bench/peers.py --gradc PATH [--tape PATH] [--mxnet PYTHON] [--torch PYTHON] [--compile] [--threads 1,2] [--turns 9]
+                   [--steps 20] [--graphs FOLDER] [--only NAME,NAME] [--bench PATH]
 
 PYTHON is an interpreter that has the peer; peers without an interpreter are skipped. The networks are those of networks.py:
-testdata/demo and two written there, and with --graphs those that MXNet saved, FOLDER/NAME.symbol.json. --bench is the benchmark
-program (./dev bench builds it): it adds a table of compile times beside the time that MXNet takes to bind.
+testdata/demo and two written there, and with --graphs those that MXNet saved, FOLDER/NAME.symbol.json. --tape is
+//bench:tape_step, which calls the operators of the same files on gradc's tape. --bench is the benchmark program (./dev bench builds
+it): it adds a table of compile times.
 
 A step is forward and backward in training mode, float32, and the update of every parameter by SGD with momentum. A turn is
 a fresh process with only the number of threads set in its environment; peers alternate in rotating order. Two figures, never
 mixed: the median over all steps of all turns, the first steps included, and the wall time of the whole process, which is
 reported and not judged. `products` is the part of gradc's step spent in convolutions and products, with their
-conversions; `of peak` is the operations of the step, as PyTorch counts them, a second, relative to gradc's product of 2048³."""
+conversions; `of peak` is the operations of the step, as PyTorch counts them, a second, relative to gradc's product of 2048³;
+`memory` is the growth of resident memory from before the network was made to the highest mark."""
 import argparse, json, os, re, statistics, struct, subprocess, sys, tempfile, time, zipfile
 
 import networks
@@ -61,6 +63,18 @@ class Gradc:
                 'products': sum(e['dur'] for e in events if PRODUCTS.match(e['cat'])) / 1e3}
 
 
+class Tape:
+    """The operators of the file on gradc's tape, one call each."""
+
+    def __init__(self, program, path, inputs):
+        self.command = [program, path]
+        self.shapes = [name + '=' + ','.join(map(str, shape)) for name, (shape, _) in inputs.items()]
+        self.refusal = ''
+
+    def turn(self, threads, steps):
+        return json.loads(subprocess.check_output(self.command + [str(threads), str(steps)] + self.shapes, text=True))
+
+
 class Peer:
     def __init__(self, kind, python, path, inputs):
         self.command = [python, os.path.join(HERE, 'peer_process.py'), kind, path, json.dumps(inputs)]
@@ -92,7 +106,7 @@ def measure(sides, threads, turns, steps):
             found['wall'].append(time.perf_counter() - start)
             found['steps'] += turn['steps']
             found['processor'] += turn['processor']
-            for key in ('products', 'flops'):
+            for key in ('products', 'flops', 'memory'):
                 if key in turn:
                     found.setdefault(key, []).append(turn[key])
         order = order[1:] + order[:1]
@@ -113,7 +127,7 @@ def peak_rate(gradc, threads):
 
 def report(name, threads, results, peak):
     median = {side: statistics.median(found['steps']) for side, found in results.items()}
-    peers = [m for side, m in median.items() if side != 'gradc']
+    peers = [m for side, m in median.items() if side not in ('gradc', 'tape')]
     torch = results.get('torch', {})
     rate = torch['flops'][0] / peak * 1e3 if 'flops' in torch else None  # ms at the peak
     for side, found in results.items():
@@ -122,7 +136,9 @@ def report(name, threads, results, peak):
                  '%.2f' % statistics.median(found['processor']),
                  '%.2f' % (median[side] / min(peers)) if ours and peers else '' if ours else '%.2f' % (median['gradc'] / median[side]),
                  '%.2f' % statistics.median(found['products']) if ours else '',
-                 '%.0f %%' % (100 * rate / median[side]) if rate else '', '%.2f' % statistics.median(found['wall'])]
+                 '%.0f %%' % (100 * rate / median[side]) if rate else '',
+                 '%.1f' % (statistics.median(found['memory']) / 2**20) if 'memory' in found else '',
+                 '%.2f' % statistics.median(found['wall'])]
         print('| ' + ' | '.join(map(str, cells)) + ' |', flush=True)
 
 
@@ -143,7 +159,7 @@ def compile_times(options, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--gradc', required=True)
-    for flag in ('--mxnet', '--torch', '--bench', '--graphs'):
+    for flag in ('--tape', '--mxnet', '--torch', '--bench', '--graphs'):
         parser.add_argument(flag)
     parser.add_argument('--compile', action='store_true', help='torch.compile too: minutes for a large network')
     parser.add_argument('--threads', default='1,2')
@@ -155,13 +171,15 @@ def main():
         found = networks.networks(folder, options.graphs, options.steps)
         if options.only:
             found = {name: found[name] for name in options.only.split(',')}
-        print('| network | threads | | median ms | fastest ms | processor ms | gradc to it, gradc to the best | products ms | of peak | process s |')
-        print('|---|---|---|---|---|---|---|---|---|---|')
+        print('| network | threads | | median ms | fastest ms | processor ms | gradc to it, gradc to the best | products ms | of peak | memory MiB | process s |')
+        print('|---|---|---|---|---|---|---|---|---|---|---|')
         peaks = {threads: peak_rate(options.gradc, threads) for threads in map(int, options.threads.split(','))}
         for name, (path, inputs, steps) in found.items():
             sides = {'gradc': Gradc(options.gradc, path, inputs, folder)}
             if sides['gradc'].refusal:
                 sys.exit('%s: %s' % (name, sides['gradc'].refusal))
+            if options.tape:
+                sides['tape'] = Tape(options.tape, path, inputs)
             for kind, python in (('mxnet', options.mxnet), ('torch', options.torch),
                                  ('compile', options.torch if options.compile else None)):
                 if python:

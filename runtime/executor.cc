@@ -45,7 +45,7 @@ std::string headName(const Graph &graph, size_t i) {
   auto suits = [&](const TensorRef &tensor) {
     if (tensor.isRowMajorDense()) return true;
     if (tensor.storage != StorageKind::Dense) return false;
-    const bool isOnePixel = tensor.layout == Layout::ChannelsLast && tensor.shape[2] * tensor.shape[3] == 1;
+    const bool isOnePixel = tensor.layout == Layout::ChannelsLast && numPixels(tensor.shape) == 1;
     return isOnePixel || referenceRole(*call.kind->op) == LayoutRole::Elements;
   };
   return all_of(call.in, suits) && all_of(call.out, suits);

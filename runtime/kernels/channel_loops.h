@@ -44,7 +44,7 @@ inline std::optional<ChannelView> channelView(Dims shape, int64_t axis, Layout l
   if (layout == Layout::ChannelsLast) {
     if (at != 1) return std::nullopt;
     view.channels = shape[1];
-    view.outer = shape[0] * shape[2] * shape[3];
+    view.outer = shape[0] * numPixels(shape);
     return view;
   }
   for (size_t i = 0; i < shape.size(); ++i) (i < at ? view.outer : i == at ? view.channels : view.inner) *= shape[i];

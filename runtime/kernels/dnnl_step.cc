@@ -36,7 +36,8 @@ memory::format_tag rowMajor(size_t rank) {
 }  // namespace
 
 memory::desc denseDesc(Dims shape, Layout layout) {
-  const memory::format_tag tag = layout == Layout::ChannelsLast  ? memory::format_tag::acdb
+  const memory::format_tag last = shape.size() == 3 ? memory::format_tag::acb : memory::format_tag::acdb;
+  const memory::format_tag tag = layout == Layout::ChannelsLast  ? last
                                  : layout == Layout::FilterTiles ? memory::format_tag::ABcd16b16a
                                                                  : rowMajor(shape.size());
   return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32, tag);

@@ -33,7 +33,7 @@ LayoutSettlement::LayoutSettlement(const Graph &graph, const Inference &inferenc
 Dims LayoutSettlement::dims(EntryId e) const { return inference.shapeOf(e).dims(); }
 
 bool LayoutSettlement::isMovable(EntryId e) const {
-  return inference.isKnownShape(e) && inference.dtype[e] == DType::Float32 && dims(e).size() == 4;
+  return inference.isKnownShape(e) && inference.dtype[e] == DType::Float32 && (dims(e).size() == 3 || dims(e).size() == 4);
 }
 
 EntryId LayoutSettlement::find(EntryId e) {
@@ -56,7 +56,7 @@ void LayoutSettlement::want(EntryId e, Layout layout) { wishes[find(e)].wanted |
 
 bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference, n); }
 
-/// The operands of rank four that the node reads or writes.
+/// The operands that may be moved, of those that the node reads or writes.
 void LayoutSettlement::collectOperands(NodeId n, const FilterOperands &filters,
                                        SmallVectorImpl<Operand> &operands) const {
   const NodeKind &kind = graph.kind(n);

@@ -1,6 +1,6 @@
 // Decides which entries of a graph are not row-major between the nodes that read and write them.
 //
-// An entry of rank four and type float32 starts with every layout allowed and none wanted. A node forbids the layouts it
+// An entry of rank three or four and type float32 starts with every layout allowed and none wanted. A node forbids the layouts it
 // cannot read and wants the one it is fast on. Element-wise nodes tie their operands together, so whole stretches of a
 // network change at once. An entry gets the layout that is both wanted and allowed, and stays plain if there is none or
 // more than one. Variables and heads have owners: they are plain, or filter tiles if the owner converts them.
@@ -46,7 +46,7 @@ class LayoutSettlement {
   bool isSkipped(NodeId n) const;
   Dims dims(EntryId e) const;
   bool isMovable(EntryId e) const;
-  bool isOnePixel(EntryId e) const { return dims(e)[2] * dims(e)[3] == 1; }
+  bool isOnePixel(EntryId e) const { return numPixels(dims(e)) == 1; }
   EntryId find(EntryId e);
   void tie(EntryId a, EntryId b);
   void allow(EntryId e, uint8_t layouts) { wishes[find(e)].allowed &= layouts; }

@@ -41,7 +41,9 @@ std::optional<PartView> partView(Dims whole, Dims part, Layout layout) {
   SmallVector<size_t, 6> order;
   if (layout == Layout::ChannelsLast) {
     if (hasPixels(whole, part)) return std::nullopt;
-    order = {0, 2, 3, 1};
+    order.push_back(0);
+    for (size_t axis = 2; axis < whole.size(); ++axis) order.push_back(axis);
+    order.push_back(1);
   } else {
     for (size_t axis = 0; axis < whole.size(); ++axis) order.push_back(axis);
   }

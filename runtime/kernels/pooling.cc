@@ -100,6 +100,17 @@ bool isPlain(const KernelSite &site, const PoolingPlan &plan) {
   return plan.numAxes() == 2 && !isLast && none_of(site.in, isMoved) && none_of(site.out, isMoved);
 }
 
+/// Whether oneDNN cannot compute the node.
+bool needsLoops(const KernelSite &site, const PoolingPlan &plan) {
+  return site.in[0].dtype != DType::Float32 || plan.isClipped;
+}
+
+/// Row-major images, for which oneDNN has scalar code that takes 2 to 20 times as long. Loops over rows of a single output are no
+/// faster.
+bool prefersLoops(const KernelSite &site, const PoolingPlan &plan) {
+  return plan.y.back() > 1 && isPlain(site, plan);
+}
+
 /// Nodes with channels last by attribute, and volumes, are left to oneDNN: float32 only, with operands in no other layout.
 bool canHandle(const KernelSite &site, const PoolingParams &p) {
   if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return false;
@@ -256,7 +267,7 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   if (!canHandle(site, p) || (site.out.size() == 2 && site.wants(1))) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.in[0].shape, site.out[0].shape);
   if (!plan) return nullptr;
-  if (site.in[0].dtype != DType::Float32 || plan->isClipped)
+  if (needsLoops(site, *plan) || prefersLoops(site, *plan))
     return isPlain(site, *plan) ? poolingLoops(site, *plan) : nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded(site, [&] {
@@ -273,7 +284,7 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   if (!canHandle(site, p)) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.out[0].shape, site.in[0].shape);
   if (!plan) return nullptr;
-  if (site.in[0].dtype != DType::Float32 || plan->isClipped)
+  if (needsLoops(site, *plan) || prefersLoops(site, *plan))
     return isPlain(site, *plan) ? poolingLoopsBackward(site, *plan, data) : nullptr;
   // The gradient of the maximum reads x, whose layout may differ from that of dx.
   if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;

@@ -74,21 +74,15 @@ class Planes {
         body(row, Span{begin, std::min(begin + kBlock, axis[1].out)});
   }
 
-  /// Calls visit(pixel, tap, outputs) for each tap of a block: output o of `outputs` reads pixel + o·stride of the plane.
+  /// Calls visit(pixel, outputs) for each tap of a block: output o of `outputs` reads pixel + o·stride of the plane.
   template <class F> void forTaps(int64_t row, Span block, F visit) const {
     const Axis &h = axis[0], &w = axis[1];
     const Span rows = h.taps(row);
     for (int64_t i = rows.begin; i < rows.end; ++i)
       for (int64_t j = 0; j < w.kernel; ++j) {
         const int64_t line = (row * h.stride - h.pad + i) * w.in;
-        visit(line + j - w.pad, i * w.kernel + j, w.outputs(j, block));
+        visit(line + j - w.pad, w.outputs(j, block));
       }
-  }
-
-  /// The pixel in its plane that the tap of output (row, o) reads.
-  int64_t pixel(int64_t row, int64_t o, int64_t tap) const {
-    const Axis &h = axis[0], &w = axis[1];
-    return (row * h.stride - h.pad + tap / w.kernel) * w.in + o * w.stride - w.pad + tap % w.kernel;
   }
 
   /// The reciprocal of the number of taps in a mean.
@@ -123,7 +117,7 @@ template <class T> class ForwardLoops : public PreparedKernel {
   void largest(const T *x, int64_t row, Span block, T *y) const {
     const int64_t stride = planes.axis[1].stride;
     std::fill(y + block.begin, y + block.end, -std::numeric_limits<T>::infinity());
-    planes.forTaps(row, block, [=](int64_t pixel, int64_t, Span outputs) {
+    planes.forTaps(row, block, [=](int64_t pixel, Span outputs) {
       GRADC_INDEPENDENT
       for (int64_t o = outputs.begin; o < outputs.end; ++o) {
         const T v = x[pixel + o * stride];
@@ -137,7 +131,7 @@ template <class T> class ForwardLoops : public PreparedKernel {
   /// Whether an element of a window is not NaN.
   bool hasNumber(const T *x, int64_t row, int64_t o) const {
     bool isFound = false;
-    planes.forTaps(row, {o, o + 1}, [&](int64_t pixel, int64_t, Span outputs) {
+    planes.forTaps(row, {o, o + 1}, [&](int64_t pixel, Span outputs) {
       if (outputs.begin < outputs.end) isFound |= !std::isnan(x[pixel + o * planes.axis[1].stride]);
     });
     return isFound;
@@ -146,7 +140,7 @@ template <class T> class ForwardLoops : public PreparedKernel {
   void mean(const T *x, int64_t row, Span block, T *y) const {
     const int64_t stride = planes.axis[1].stride;
     std::fill(y + block.begin, y + block.end, T{0});
-    planes.forTaps(row, block, [=](int64_t pixel, int64_t, Span outputs) {
+    planes.forTaps(row, block, [=](int64_t pixel, Span outputs) {
       GRADC_INDEPENDENT
       for (int64_t o = outputs.begin; o < outputs.end; ++o) y[o] += x[pixel + o * stride];
     });
@@ -175,32 +169,33 @@ template <class T> class BackwardLoops : public PreparedKernel {
   }
 
  private:
-  using Tap =
+  using Pixel =
       std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, so that loops have one vector width
+  static constexpr Pixel kNone = std::numeric_limits<Pixel>::min();
 
   void toLargest(const T *x, const T *dy, int64_t row, Span block, T *dx) const {
     T best[kBlock];
-    Tap taps[kBlock];
+    Pixel sources[kBlock];  // of the maxima, less o·stride
     std::fill(std::begin(best), std::end(best), -std::numeric_limits<T>::infinity());
-    std::fill(std::begin(taps), std::end(taps), Tap{-1});
+    std::fill(std::begin(sources), std::end(sources), kNone);
     const int64_t stride = planes.axis[1].stride, base = block.begin;
-    planes.forTaps(row, block, [&, stride, base](int64_t pixel, int64_t tap, Span outputs) {
+    planes.forTaps(row, block, [&, stride, base](int64_t pixel, Span outputs) {
       for (int64_t o = outputs.begin; o < outputs.end; ++o) {
         const T v = x[pixel + o * stride];
-        const bool isBetter = (v > best[o - base]) | ((taps[o - base] < 0) & (v == v));
+        const bool isBetter = (v > best[o - base]) | ((sources[o - base] == kNone) & (v == v));
         best[o - base] = isBetter ? v : best[o - base];
-        taps[o - base] = isBetter ? static_cast<Tap>(tap) : taps[o - base];
+        sources[o - base] = isBetter ? static_cast<Pixel>(pixel) : sources[o - base];
       }
     });
     for (int64_t o = block.begin; o < block.end; ++o)
-      if (taps[o - base] >= 0) dx[planes.pixel(row, o, taps[o - base])] += dy[o];
+      if (sources[o - base] != kNone) dx[sources[o - base] + o * stride] += dy[o];
   }
 
   void toAll(const T *dy, int64_t row, Span block, T *dx) const {
     T share[kBlock];
     for (int64_t o = block.begin; o < block.end; ++o) share[o - block.begin] = dy[o] * planes.weight<T>(row, o);
     const int64_t stride = planes.axis[1].stride, base = block.begin;
-    planes.forTaps(row, block, [&, stride, base](int64_t pixel, int64_t, Span outputs) {
+    planes.forTaps(row, block, [&, stride, base](int64_t pixel, Span outputs) {
       GRADC_INDEPENDENT
       for (int64_t o = outputs.begin; o < outputs.end; ++o) dx[pixel + o * stride] += share[o - base];
     });
@@ -222,6 +217,7 @@ std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const Pooli
 
 std::unique_ptr<PreparedKernel> poolingLoopsBackward(const KernelSite &site, const PoolingPlan &plan, size_t data) {
   const Planes planes(plan, site.threads);
+  if (planes.inSize() > std::numeric_limits<int32_t>::max()) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   dispatchFloating(site.in[0].dtype,
                    [&](auto zero) { kernel = std::make_unique<BackwardLoops<decltype(zero)>>(planes, data); });

@@ -1,7 +1,7 @@
 // A fast kernel: made once for one node of known shapes, run once per step.
 //
 // A kernel computes the same as the operator's reference kernel, up to rounding. It may request scratch, and layouts other
-// than row-major for operands of rank four (runtime/kernels/layout_settlement.h decides). It never sees Request::Add, and
+// than row-major for operands of rank three or four (runtime/kernels/layout_settlement.h decides). It never sees Request::Add, and
 // like a reference kernel leaves unrequested outputs alone and works when the operator's in-place pairs share memory.
 // Tested by tests/fast_kernels_test.cc
 #pragma once
@@ -11,6 +11,13 @@
 #include <memory>
 
 namespace gradc {
+
+/// The pixels of one channel of images (n, c, h, w) or lines (n, c, w).
+inline int64_t numPixels(Dims images) {
+  int64_t pixels = 1;
+  for (int64_t extent : images.drop_front(2)) pixels *= extent;
+  return pixels;
+}
 
 /// A node to make a kernel for. The operands have shapes, types and layouts, but no data; they are row-major unless the
 /// operator's table row allows more.
