@@ -69,10 +69,10 @@ enum class StorageKind : int8_t { Unknown = -1, Dense = 0, RowSparse = 1, Csr = 
 /// "dense", "row_sparse", "csr"; "unknown" for StorageKind::Unknown.
 llvm::StringRef storageName(StorageKind storage);
 
-/// How a tensor of rank four is laid out in memory; all take the same space. Any other tensor is Plain.
+/// How a tensor of rank three or four is laid out in memory; all take the same space. Any other tensor is Plain.
 enum class Layout : uint8_t {
   Plain,         // row-major
-  ChannelsLast,  // an image (n, c, h, w) as (n, h, w, c)
+  ChannelsLast,  // images (n, c, h, w) as (n, h, w, c), lines (n, c, w) as (n, w, c)
   FilterTiles,   // filters (o, c, h, w) as (o / 16, c / 16, h, w, c % 16, o % 16), without remainders
 };
 /// "row-major", "channels-last", "filter tiles".

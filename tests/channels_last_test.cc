@@ -77,6 +77,35 @@ TEST(ChannelsLast, RUN_02_LayersAgreeWithReference) {
   }
 }
 
+// Lines (n, c, w) have the channels last too.
+TEST(ChannelsLast, RUN_02_LinesAgreeWithReference) {
+  const Layer layers[] = {
+      {"strided", "y = Convolution(a, w, b) {kernel=(5), stride=(2), pad=(1), num_filter=48}", true, 8},
+      {"depthwise", "y = Convolution(a, w) {kernel=(3), dilate=(2), num_filter=32, num_group=32, no_bias=True}", false,
+       8},
+      {"deconvolution", "y = Deconvolution(a, w, b) {kernel=(4), stride=(2), pad=(1), num_filter=16, no_bias=False}",
+       true, 8},
+      {"norm", "y = BatchNorm(a, w, b, mean, var) {fix_gamma=False}", true, 8},
+      {"slopes", "y = LeakyReLU(a, w) {act_type=prelu}", false, 8},
+      {"maximum",
+       "p = Pooling(a) {kernel=(3), stride=(2), pad=(1), pool_type=max}; y = LeakyReLU(p, w) {act_type=prelu}", false,
+       10},
+      {"mean", "p = Pooling(a) {kernel=(2), pool_type=avg}; y = LeakyReLU(p, w) {act_type=prelu}", false, 10},
+      {"scaling", "m = mean(a) {axis=2, keepdims=True}; p = broadcast_mul(a, m); y = Concat(a, p) {dim=1, num_args=2}",
+       false, 13},
+  };
+  for (const Layer &layer : layers) {
+    SCOPED_TRACE(layer.what);
+    std::vector<std::string> parameters = {"v1", "v2"};
+    if (llvm::StringRef(layer.what) != "scaling") parameters.push_back("w");
+    if (layer.hasBias) parameters.push_back("b");
+    expectAgreement("c1 = Convolution(data, v1) {kernel=(1), num_filter=32, no_bias=True}; a = relu(c1); " +
+                        std::string(layer.text) +
+                        "; r = relu(y); c2 = Convolution(r, v2) {kernel=(1), num_filter=16, no_bias=True}; heads c2",
+                    parameters, {2, 4, 37}, layer.numChannelsLast);
+  }
+}
+
 // Images of colours are row-major, what is computed from them is channels-last.
 TEST(ChannelsLast, RUN_02_FirstLayersAgreeWithReference) {
   for (int64_t colours : {1, 2, 3, 4, 5})

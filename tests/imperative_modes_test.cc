@@ -276,7 +276,9 @@ TEST(ImperativeModes, TA_39_WhatACallKeepsAndOverwritesIsCopied) {
     const std::vector<Tensor> gradients = t.grad({sum}, {x, w}, {.createGraph = createGraph});
     EXPECT_EQ(scalar(gradients[0]), 605);
     EXPECT_EQ(scalar(gradients[1]), 367);
-    if (createGraph) EXPECT_EQ(scalar(t.grad({gradients[0]}, {w})[0]), 241);
+    if (createGraph) {
+      EXPECT_EQ(scalar(t.grad({gradients[0]}, {w})[0]), 241);
+    }
   }
 }
 

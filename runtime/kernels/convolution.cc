@@ -268,10 +268,28 @@ ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout
   return {run, bytes, Reorders{toTiles ? 1u : 0u, 0, bytes}};
 }
 
+/// The same by products of gathered matrices; x and dw are row-major.
+ConvolutionKernel::Part gatheredWeightGrad(const ConvGeometry &g, Layout dyLayout, uint8_t weight, bool hasBias) {
+  const GemmConvolution<float> products(g);
+  auto run = [=](const KernelCall &call) {
+    const float *dy = call.in[0].as<const float>();
+    products.weightGrad(dy, dyLayout, call.in[1].as<const float>(), call.out[weight].as<float>(),
+                        static_cast<float *>(call.workspace));
+    if (!hasBias) return;
+    float *db = call.out[weight + 1].as<float>();
+    if (dyLayout == Layout::ChannelsLast) sumColumns(dy, g.out.batch * g.out.pixels(), g.out.channels, db);
+    else products.biasGrad(dy, db);
+  };
+  return {run, products.bytes()};
+}
+
 /// Inputs dy (0) and x (1), outputs as above.
 void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                    uint8_t weight, bool hasBias) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
+  const bool isPlain = !g.channelsLast && operands.xLayout == Layout::Plain;
+  if (isPlain && prefersGathering(g) && GemmConvolution<float>(g).isPossible())
+    return kernel.add(gatheredWeightGrad(g, operands.yLayout, weight, hasBias));
   ConvolutionDescs d = describe(*site.kind, operands);
   if (d.isLast && d.x == d.anyX && d.y == d.anyY && prefersProduct(g))
     return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));

@@ -33,6 +33,8 @@ bool suitsChannelsLast(const ConvGeometry &g) {
 
 bool hasFewChannels(const ConvGeometry &g) { return g.groups == 1 && g.in.channels <= 4; }
 
+bool prefersGathering(const ConvGeometry &g) { return g.groups == 1 && g.in.channels == 1; }
+
 bool prefersConvertedColours(const ConvGeometry &g) {
   return hasFewChannels(g) && g.in.channels >= 3 && g.out.channels % 16 == 0;
 }

@@ -145,7 +145,7 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
     }
     if (at.dw != Ports::kNone) {
       if (weight.isReady()) weight.run({dy, x, out(at.dw)}, scratch);
-      else maps.weightGrad(x, dy, out(at.dw), scratch);
+      else maps.weightGrad(x, Layout::Plain, dy, out(at.dw), scratch);
     }
     if (at.db == Ports::kNone) return;
     if (call.in[static_cast<size_t>(at.dy)].layout == Layout::ChannelsLast)

@@ -117,11 +117,13 @@ template <class T> void GemmConvolution<T>::dataGrad(const T *dy, Layout layout,
   }
 }
 
-template <class T> void GemmConvolution<T>::weightGrad(const T *dy, const T *x, T *dw, T *columns) const {
+template <class T>
+void GemmConvolution<T>::weightGrad(const T *dy, Layout layout, const T *x, T *dw, T *columns) const {
+  const bool isLast = layout == Layout::ChannelsLast;
   for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, dy += outSize) {
     gather(g, x, columns);
-    multiply(Gemm<T>{false, true, filters, patch, pixels, dy, columns, pixels, pixels, i < g.groups ? T{0} : T{1},
-                     dw + i % g.groups * filters * patch, patch});
+    multiply(Gemm<T>{isLast, true, filters, patch, pixels, dy, columns, isLast ? filters : pixels, pixels,
+                     i < g.groups ? T{0} : T{1}, dw + i % g.groups * filters * patch, patch});
   }
 }
 
@@ -240,7 +242,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
     const T *dy = call.in[0].as<const T>();
     T *columns = static_cast<T *>(call.workspace);
     if (call.wants(0)) maps.dataGrad(dy, Layout::Plain, call.in[2].as<const T>(), call.out[0].as<T>(), columns);
-    if (call.wants(1)) maps.weightGrad(dy, call.in[1].as<const T>(), call.out[1].as<T>(), columns);
+    if (call.wants(1)) maps.weightGrad(dy, Layout::Plain, call.in[1].as<const T>(), call.out[1].as<T>(), columns);
     if (call.out.size() == 3 && call.wants(2)) maps.biasGrad(dy, call.out[2].as<T>());
   }
   size_t workspaceBytes() const override { return maps.bytes(); }
@@ -268,7 +270,7 @@ template <class T> class WeightGradKernel : public PreparedKernel {
  public:
   explicit WeightGradKernel(const ConvGeometry &g) : maps(g) {}
   void run(const KernelCall &call) override {
-    maps.weightGrad(call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+    maps.weightGrad(call.in[0].as<const T>(), Layout::Plain, call.in[1].as<const T>(), call.out[0].as<T>(),
                     static_cast<T *>(call.workspace));
   }
   size_t workspaceBytes() const override { return maps.bytes(); }

@@ -24,7 +24,8 @@ template <class T> class GemmConvolution {
   void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const;
   /// `dy` may be channels-last when there is one group.
   void dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const;
-  void weightGrad(const T *dy, const T *x, T *dw, T *columns) const;
+  /// The same.
+  void weightGrad(const T *dy, Layout layout, const T *x, T *dw, T *columns) const;
   void biasGrad(const T *dy, T *db) const { sumPerChannel(g.out, dy, db); }
 
  private:

@@ -107,9 +107,7 @@ bool needsLoops(const KernelSite &site, const PoolingPlan &plan) {
 
 /// Row-major images, for which oneDNN has scalar code that takes 2 to 20 times as long. Loops over rows of a single output are no
 /// faster.
-bool prefersLoops(const KernelSite &site, const PoolingPlan &plan) {
-  return plan.y.back() > 1 && isPlain(site, plan);
-}
+bool prefersLoops(const KernelSite &site, const PoolingPlan &plan) { return plan.y.back() > 1 && isPlain(site, plan); }
 
 /// Nodes with channels last by attribute, and volumes, are left to oneDNN: float32 only, with operands in no other layout.
 bool canHandle(const KernelSite &site, const PoolingParams &p) {
