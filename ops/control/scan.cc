@@ -3,8 +3,11 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "ir/graph_builder.h"
+
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -136,6 +139,32 @@ bool isShortData(const NodeKind &kind, uint32_t operand) {
   if (kind.op != &kScan) return false;
   const ScanParams &p = kind.params<ScanParams>();
   return p.shortData && is_contained(*p.shortData, static_cast<int64_t>(operand) - p.hasSteps);
+}
+
+// A loop of as many steps, which touches no other rows (CF-20).
+Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length) {
+  GraphBuilder body(context);
+  SmallVector<Value, 4> rows;
+  std::string places = "(";
+  for (size_t i = 0; i < count; ++i) {
+    rows.push_back(body.addVariable("row_" + utostr(i), Attrs()));
+    places += utostr(i) + ",";
+  }
+  places += ")";
+  const std::string stacks = utostr(count), args = utostr(count + 1),
+                    numRows = length == kUnknownDim ? "None" : itostr(length);
+  const Attrs sumAttrs = context.attrs(AttrText{"num_args", stacks});
+  const NodeId sum = body.addKind(cantFail(context.kind(kElementWiseSum, sumAttrs)), rows, NodeId());
+  body.setName(sum, "sum", "");
+  const Attrs attrs = context.attrs({{"num_args", args},
+                                     {"num_data", stacks},
+                                     {"num_states", "0"},
+                                     {"num_out_data", "1"},
+                                     {"has_steps", "True"},
+                                     {"length", numRows},
+                                     {"short_data", places},
+                                     {"short_out_data", "(0,)"}});
+  return context.kind(kScan, attrs, cantFail(std::move(body).freeze({Value{sum}}, {})).graph);
 }
 
 namespace {
