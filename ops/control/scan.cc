@@ -18,7 +18,7 @@ struct ScanParams {
   int64_t numArgs, numData, numStates, numOutData;
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
-  std::optional<Dims> inputLocs, zeroStates, shortData, shortOutData, saved;
+  std::optional<Dims> inputLocs, zeroStates, stacks, shortData, shortOutData, saved;
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -38,6 +38,10 @@ constexpr AttrSpec kScanAttrs[] = {
         "zero_states", "None",
         "which states, counted from the first, start as zeros: their inputs only give shape and type; None: none "
         "of them"),
+    attr<&ScanParams::stacks>(
+        "stacks", "None",
+        "data that loops stacked, or gradients of such stacks: rows of a vector have shape (), others (1,); None: "
+        "none of them"),
     attr<&ScanParams::shortData>(
         "short_data", "None",
         "data with values only in the rows of executed steps, such as outputs that a loop stacked for its gradient; "
@@ -49,12 +53,16 @@ constexpr AttrSpec kScanAttrs[] = {
     savedAttr<&ScanParams::saved>(),
 };
 
-void expectShort(FlowBuilder &flow, const ScanParams &p, StringRef name, const std::optional<Dims> &list, int64_t end) {
+void expectPlaces(FlowBuilder &flow, StringRef name, const std::optional<Dims> &list, int64_t end) {
   const Dims elements = list.value_or(Dims());
-  flow.expect(elements.empty() || p.hasSteps, "attribute '" + name + "' is given, and 'has_steps' is not");
   for (auto [i, element] : enumerate(elements))
     flow.expect(element >= 0 && element < end, "element " + Twine(i) + " of attribute '" + name + "' is " +
                                                    Twine(element) + ", expected 0 to " + Twine(end) + " exclusive");
+}
+
+void expectShort(FlowBuilder &flow, const ScanParams &p, StringRef name, const std::optional<Dims> &list, int64_t end) {
+  flow.expect(!list || list->empty() || p.hasSteps, "attribute '" + name + "' is given, and 'has_steps' is not");
+  expectPlaces(flow, name, list, end);
 }
 
 Expected<BodyFlow> scanFlow(const NodeKind &kind) {
@@ -96,9 +104,11 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
                                                        " exclusive");
     if (!flow.hasFailed()) isZero.set(static_cast<unsigned>(state));
   }
+  expectPlaces(flow, "stacks", p.stacks, p.numData);
   expectShort(flow, p, "short_data", p.shortData, p.numData);
   expectShort(flow, p, "short_out_data", p.shortOutData, p.numOutData);
   if (flow.hasFailed()) return std::move(flow).finish();
+  for (int64_t data : p.stacks.value_or(Dims())) flow.flow().isStack[first + static_cast<size_t>(data)] = true;
   for (int64_t output : p.shortOutData.value_or(Dims())) flow.flow().isShort[static_cast<size_t>(output)] = true;
   for (unsigned s = 0; s < numStates; ++s)
     flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);
@@ -162,6 +172,7 @@ Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length) {
                                      {"num_out_data", "1"},
                                      {"has_steps", "True"},
                                      {"length", numRows},
+                                     {"stacks", places},
                                      {"short_data", places},
                                      {"short_out_data", "(0,)"}});
   return context.kind(kScan, attrs, cantFail(std::move(body).freeze({Value{sum}}, {})).graph);
