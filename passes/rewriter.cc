@@ -24,7 +24,8 @@ Value GraphRewriter::operator()(Value v) const {
   if (!versions.empty())
     if (auto known = versions.find({v.node.value, v.version}); known != versions.end())
       return Value{to.node, to.index, static_cast<uint16_t>(known->second)};
-  return Value{to.node, to.index, v.version ? v.version : to.version};
+  // A body's own numbers mean nothing around it.
+  return Value{to.node, to.index, own && v.version ? v.version : to.version};
 }
 
 NodeId GraphRewriter::draft(NodeId n) {

@@ -28,7 +28,8 @@ class GraphRewriter {
  public:
   GraphRewriter(Context &context, const Graph &graph);
   /// Copies a body in place of a node of `around`, into its builder, with `prefix` before the names, which `names` gives. Map
-  /// the variables of the body with `replace`; `finishBody` ends the copy.
+  /// the variables of the body with `replace`; versions that setVersion does not map are those given there. `finishBody` ends the
+  /// copy.
   GraphRewriter(GraphRewriter &around, const Graph &body, llvm::StringRef prefix, FreeNames &names);
   GraphRewriter(const GraphRewriter &) = delete;
 
