@@ -219,6 +219,13 @@ Expected<OrderedGraph> orderNodes(Context &context, const Graph &graph, Overwrit
   return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
 }
 
+void explainOrderOfInputs(GradcError &info) {
+  info.notes.clear();
+  info.notes.push_back(
+      {"in that order, the inputs of the body would come in another one, by which its node identifies them: "
+       "state the dependency in the body itself"});
+}
+
 /// Puts bodies in order, each once. Recursion is as deep as bodies are nested.
 class BodyOrder {
  public:
@@ -273,7 +280,7 @@ class BodyOrder {
     auto isSame = [&](NodeId x, NodeId y) { return made->newId[x.value] == y; };
     const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(made->graph);
     if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made->graph;
-    if (Error error = checkMutationOrder(*inside)) return error;
+    if (Error error = amend(checkMutationOrder(*inside), explainOrderOfInputs)) return error;
     return inside;
   }
 
