@@ -237,23 +237,6 @@ TEST(LowerLoops, A_14_LossesInABody) {
     }
 }
 
-// MXNet's rows of a vector have an axis.
-TEST(LowerLoops, A_14_CF_01_StacksOfValuesWithoutAxesAreNotMxnets) {
-  const Graph loop =
-      around("_scan", {"x", "s"}, scanAttrs(false, false),
-             body("e = sum(x); p = reshape_like(e, s); q = elemwise_mul(p, s); n = sin(q); heads n, n"), 2);
-  const Graph graph = gradientOf(loop, {"x", "s"}, 1);
-  for (bool hasAxis : {true, false}) {
-    const DimsBuffer state(hasAxis ? 1 : 0, 1);
-    const InferRequest hints{{{nodeNamed(graph, "x"), {3, 2}}, {nodeNamed(graph, "s"), state}}, {}};
-    const Inference known = cantFail(infer(testContext(), graph, hints, InferOptions()));
-    const std::string outcome = describeError(lowerTo(testContext(), graph, kMxnetTarget, &known));
-    if (hasAxis) EXPECT_EQ(outcome, "success");
-    else
-      EXPECT_NE(outcome.find("reads values without axes that a loop stacked as input"), std::string::npos) << outcome;
-  }
-}
-
 Graph foreachOf(StringRef text) {
   return around("_foreach", {"x", "s"},
                 {{"num_args", "3"},
