@@ -34,6 +34,7 @@ void FlowBuilder::expect(bool holds, const Twine &text) {
 
 void FlowBuilder::addOperands(BodyFlow::Operand role, size_t count) {
   made.operands.resize(made.operands.size() + count, role);
+  made.isStack.resize(made.operands.size(), false);
 }
 
 bool FlowBuilder::lacksNextBody() const {

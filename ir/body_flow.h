@@ -21,7 +21,7 @@ struct BodyFlow {
   };
   enum class Operand : uint8_t {
     Whole,  // passed to the bodies unchanged
-    Rows,   // each step receives one slice along axis 0; a slice of a vector has shape (1,)
+    Rows,   // each step receives one slice along axis 0; a slice of a vector has shape (1,), unless it is a stack
     State,  // the first step receives it, or zeros like it; later steps receive what the previous step computed
     Count,  // a single number, the most steps to run
   };
@@ -54,6 +54,8 @@ struct BodyFlow {
   std::optional<uint32_t> decisionOutput;  // of a branch, shape (1,): 1 where body 1 ran, else 0
   int64_t maxSteps = kUnknownDim;          // of a loop; unknown: the length of its sliced operands
   bool isReverse = false;                  // runs from the last row to the first
+  /// By operand: sliced, and stacked by a loop, or the gradient of such a stack: slices of a vector have shape ().
+  std::vector<bool> isStack;
 
   bool isDecision(size_t body) const { return bodies.size() > 1 && form != Form::Call && body == 0; }
   /// The state that starts with an operand; null for other operands.

@@ -32,7 +32,7 @@ struct ShapeFacts {
     return merged.has_value();
   }
 
-  // CF-01: rows of a vector have shape (1,).
+  // CF-01: rows of a vector have shape (1,), except those that a loop stacked.
   Element rowOf(Element whole) const {
     const ShapeRef shape = inference.table()[whole];
     if (!shape.hasRank() || shape.rank() == 0) return kUnknownShape;
@@ -114,8 +114,9 @@ template <class Facts> class FlowInference {
     const BodyFlow::Body &body = flow.bodies[b];
     SmallVector<Element, 8> in, heads(kind.bodies[b].heads().size(), Facts::unknown());
     for (uint32_t operand : body.operandOf) {
-      const bool isRow = flow.operands[operand] == BodyFlow::Operand::Rows;
-      in.push_back(isRow ? facts.rowOf(inference.inId(operand)) : inference.inId(operand));
+      const Element given = inference.inId(operand);
+      if (flow.isStack[operand]) in.push_back(facts.rowOfStack(given));
+      else in.push_back(flow.operands[operand] == BodyFlow::Operand::Rows ? facts.rowOf(given) : given);
     }
     // First without what is known of the outputs: a contradiction with them is then reported at the node, not inside the body.
     if (!inference.bodies(b, in, heads)) return;
@@ -169,7 +170,7 @@ template <class Facts> class FlowInference {
     const uint32_t operand = flow.bodies[b].operandOf[i];
     Element &given = inference.inId(operand);
     const bool isRow = flow.operands[operand] == BodyFlow::Operand::Rows;
-    if (isRow ? facts.setWhole(given, found, false) : facts.unify(given, found)) return;
+    if (isRow ? facts.setWhole(given, found, flow.isStack[operand]) : facts.unify(given, found)) return;
     inference.fail("input " + Twine(operand) + " has " + Facts::kWhat + " " + facts.text(given) + ", but " +
                    kind.bodies[b].describe(flow.bodies[b].inputs[i]) + " of " + bodyName(kind.bodies.size(), b) +
                    " has " + facts.text(found));

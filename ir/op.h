@@ -23,6 +23,7 @@ namespace gradc {
 
 struct OpDef;
 struct BodyFlow;
+class Context;
 class Graph;
 class GradRule;
 class DecomposeRule;
@@ -242,6 +243,9 @@ struct WellKnownOps {
   const OpDef *sum = nullptr;               // ElementWiseSum(x0, …), attribute num_args
   const OpDef *add = nullptr;               // _grad_add(x, y)
   const OpDef *tap = nullptr;               // _gradient_tap(x): GradientRequest::taps
+  /// The kind of a node that adds stacks of a loop that may end early, in the rows of executed steps alone: it reads the number
+  /// of steps, then `count` stacks of `length` rows, or of any number if that is kUnknownDim. Null: stacks are added whole.
+  llvm::Expected<std::shared_ptr<const NodeKind>> (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.

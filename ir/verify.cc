@@ -23,7 +23,7 @@ class Verifier {
       checkOutputs(n);
       checkArity(n);
       checkVersions(n);
-      checkSharing(n);
+      report(checkWrittenTwice(graph, n));
       checkBackward(n);
       checkOrigin(n);
     }
@@ -33,8 +33,9 @@ class Verifier {
   size_t found() const { return numFound; }
 
  private:
-  void report(Failure &&failure) {
-    if (numFound++ < limit) errors = joinErrors(std::move(errors), std::move(failure));
+  void report(Error error) {
+    if (error && numFound++ >= limit) return consumeError(std::move(error));
+    errors = joinErrors(std::move(errors), std::move(error));
   }
 
   bool checkOrder(NodeId n) {
@@ -115,25 +116,6 @@ class Verifier {
                    .at(n));
   }
 
-  // A body reads its operands while it runs, and a loop's body several times: an operand that it overwrites cannot also be
-  // read as a second one.
-  void checkSharing(NodeId n) {
-    const NodeKind &kind = graph.kind(n);
-    if (!kind.flow || kind.mutated.isEmpty()) return;
-    ArrayRef<Value> inputs = graph.inputs(n);
-    DenseMap<uint32_t, size_t> writer;  // by variable: the first input at which the node overwrites it
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (kind.isMutated(i)) writer.try_emplace(inputs[i].node.value, i);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      auto first = writer.find(inputs[i].node.value);
-      if (first == writer.end() || first->second == i || kind.isIgnored(i)) continue;
-      report(Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites input " + Twine(first->second) +
-                                                 " in a body and reads input " + Twine(i) + ", and both are " +
-                                                 graph.describe(inputs[i].node) + ", expected different variables")
-                 .at(n));
-    }
-  }
-
   Failure versionOfNoVariable(const Twine &reader, Value v) const {
     return Failure(ErrorKind::BadMutation, reader + " reads version " + Twine(v.version) + " of " +
                                                graph.describe(v.node) + ", but only variables have versions");
@@ -190,6 +172,23 @@ class Verifier {
 };
 
 }  // namespace
+
+Error checkWrittenTwice(const Graph &graph, NodeId n) {
+  const NodeKind &kind = graph.kind(n);
+  if (!kind.flow || kind.mutated.isEmpty()) return Error::success();
+  ArrayRef<Value> inputs = graph.inputs(n);
+  DenseMap<uint32_t, size_t> first;  // by variable
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!kind.isMutated(i)) continue;
+    const auto [earlier, isNew] = first.try_emplace(inputs[i].node.value, i);
+    if (!isNew)
+      return Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites inputs " + Twine(earlier->second) +
+                                                 " and " + Twine(i) + " in a body, and both are " +
+                                                 graph.describe(inputs[i].node) + ", expected different variables")
+          .at(n);
+  }
+  return Error::success();
+}
 
 Error verifyGraph(const Graph &graph, size_t limit) {
   return catchingBadAlloc("to verify the graph", [&]() -> Error {

@@ -13,4 +13,8 @@ namespace gradc {
 /// into one joined llvm::Error. Linear.
 llvm::Error verifyGraph(const Graph &graph, size_t limit);
 
+/// E-30 if bodies of the node overwrite one variable as two inputs: such writes have no order. An earlier version that the node
+/// also reads is in order: orderMutations saves it first (MUT-03).
+llvm::Error checkWrittenTwice(const Graph &graph, NodeId n);
+
 }  // namespace gradc

@@ -2,6 +2,7 @@
 #include "ops/registry.h"
 
 #include "ops/builtin.h"
+#include "ops/control/saved.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 
@@ -129,6 +130,7 @@ void registerBuiltinOps(OpRegistry &registry) {
       .sum = &kElementWiseSum,
       .add = &kGradAdd,
       .tap = &kGradientTap,
+      .sumOfRows = sumOfRows,
   };
 }
 

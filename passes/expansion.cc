@@ -15,8 +15,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Whether the versions of a variable are made in id order, and read only by nodes after the one that makes them.
-bool writesAreOrdered(const Graph &graph) {
+// Whether the versions of a variable are made in id order, and read only by nodes after the one that makes them. Where no input
+// has a number, id order decides.
+bool writesAreOrdered(const Graph &graph, const BitVector &isNumbered) {
   if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); })) return true;
   DenseMap<uint32_t, uint32_t> latest;
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
@@ -27,7 +28,9 @@ bool writesAreOrdered(const Graph &graph) {
           inputs[i].version > latest.lookup(inputs[i].node.value))
         return false;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (kind.isMutated(i) && std::max<uint32_t>(inputs[i].version, 1) != ++latest[inputs[i].node.value]) return false;
+      if (kind.isMutated(i) && std::max<uint32_t>(inputs[i].version, 1) != ++latest[inputs[i].node.value] &&
+          isNumbered[inputs[i].node.value])
+        return false;
   }
   return true;
 }
@@ -90,7 +93,7 @@ const Expansion::Facts &Expansion::factsOf(const Graph &graph) {
     for (NodeId dep : graph.controlDeps(NodeId(n))) found.isWaited.set(dep.value);
   }
   for (Value head : graph.heads()) found.isRead.set(graph.entry(head).value);
-  found.hasOrderedWrites = writesAreOrdered(graph);
+  found.hasOrderedWrites = writesAreOrdered(graph, found.isNumbered);
   found.hasFollowing = hasFollowingAttrs(graph);
   return found;
 }
@@ -330,14 +333,9 @@ Expected<Graph> Expansion::withoutEffectsInside(const Graph &body) {
   if (!isNew) return at->second;
   pass.alive.push_back(body);
   GraphRewriter copier(pass.context, body);
-  GraphBuilder &builder = copier.builder();
   for (uint32_t n = 0; n < body.numNodes(); ++n) {
     const KindRef &kind = body.kindHandle(NodeId(n));
-    const NodeId node = copier.copy(NodeId(n), kind->isVariable() ? kind : withoutEffects(pass.context, kind));
-    for (size_t i = 0; i < builder.inputs(node).size(); ++i) {
-      const Value v = builder.inputs(node)[i];
-      if (v.version != 0) builder.setInput(node, i, Value{v.node, v.index});
-    }
+    copier.copy(NodeId(n), kind->isVariable() ? kind : withoutEffects(pass.context, kind));
   }
   Expected<Rewritten> made = std::move(copier).finish();
   if (made) at->second = made->graph;
@@ -353,16 +351,24 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   const BodyFlow::Body &ports = kind.flow->bodies[b];
   GraphRewriter copier(scope.to, body, prefix, names);
   Scope steps{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
+  DenseSet<uint32_t> overwritten;  // variables of the body
   for (size_t i = 0; i < ports.inputs.size(); ++i) {
     Value given = operands[ports.operandOf[i]];
-    if (kind.isMutated(ports.operandOf[i])) given.version = static_cast<uint16_t>(latest.lookup(given.node.value));
+    if (kind.isMutated(ports.operandOf[i])) {
+      overwritten.insert(ports.inputs[i].value);
+      given.version = static_cast<uint16_t>(latest.lookup(given.node.value));
+    }
     copier.replace(ports.inputs[i], given, {});
   }
   for (uint32_t m = 0; m < body.numNodes(); ++m)
     if (!body.isVariable(NodeId(m)))
       if (Error error = visit(steps, NodeId(m))) return error;
   SmallVector<Value, 8> heads;
-  for (Value head : body.heads()) heads.push_back(copier(head));
+  for (Value head : body.heads()) {  // whatever number a variable has there, it is what the step leaves behind
+    heads.push_back(copier(head));
+    if (overwritten.contains(head.node.value))
+      heads.back().version = static_cast<uint16_t>(latest.lookup(heads.back().node.value));
+  }
   for (Value &head : heads)  // a variable may be overwritten again later, but the head is its value in this step
     if (latest.contains(head.node.value) && rewriter.builder().kind(head.node).isVariable())
       head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, {}, "_copy");

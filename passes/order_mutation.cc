@@ -10,6 +10,7 @@
 #include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
+#include "ir/verify.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -178,22 +179,6 @@ Failure stale(const Graph &graph, const SavedCopy &copy) {
 // A node overwrites what its bodies overwrite.
 bool overwritesInside(const NodeKind &kind) { return kind.flow && !kind.mutated.isEmpty(); }
 
-// One memory at two inputs that a body overwrites has no order of writes. What it also reads is saved.
-Error checkTwice(const Graph &graph, NodeId n) {
-  ArrayRef<Value> inputs = graph.inputs(n);
-  DenseMap<uint32_t, size_t> first;  // by variable
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!graph.kind(n).isMutated(i)) continue;
-    const auto [earlier, isNew] = first.try_emplace(inputs[i].node.value, i);
-    if (!isNew)
-      return Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites inputs " + Twine(earlier->second) +
-                                                 " and " + Twine(i) + " in a body, and both are " +
-                                                 graph.describe(inputs[i].node) + ", expected different variables")
-          .at(n);
-  }
-  return Error::success();
-}
-
 Error checkTargets(const Graph &graph, ArrayRef<VariableAccess> rows) {
   for (const VariableAccess &row : rows)
     if (row.isWrite && !graph.isVariable(row.variable))
@@ -201,8 +186,7 @@ Error checkTargets(const Graph &graph, ArrayRef<VariableAccess> rows) {
                                                  ", expected a variable there")
           .at(row.node);
   for (uint32_t n = 0; n < graph.numNodes() && !rows.empty(); ++n)
-    if (overwritesInside(graph.kind(NodeId(n))))
-      if (Error error = checkTwice(graph, NodeId(n))) return error;
+    if (Error error = checkWrittenTwice(graph, NodeId(n))) return error;
   return Error::success();
 }
 
@@ -233,6 +217,13 @@ Expected<OrderedGraph> orderNodes(Context &context, const Graph &graph, Overwrit
   if (!isCycle) return error;
   consumeError(std::move(error));
   return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
+}
+
+void explainOrderOfInputs(GradcError &info) {
+  info.notes.clear();
+  info.notes.push_back(
+      {"in that order, the inputs of the body would come in another one, by which its node identifies them: "
+       "state the dependency in the body itself"});
 }
 
 /// Puts bodies in order, each once. Recursion is as deep as bodies are nested.
@@ -289,7 +280,7 @@ class BodyOrder {
     auto isSame = [&](NodeId x, NodeId y) { return made->newId[x.value] == y; };
     const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(made->graph);
     if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made->graph;
-    if (Error error = checkMutationOrder(*inside)) return error;
+    if (Error error = amend(checkMutationOrder(*inside), explainOrderOfInputs)) return error;
     return inside;
   }
 

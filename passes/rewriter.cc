@@ -24,7 +24,8 @@ Value GraphRewriter::operator()(Value v) const {
   if (!versions.empty())
     if (auto known = versions.find({v.node.value, v.version}); known != versions.end())
       return Value{to.node, to.index, static_cast<uint16_t>(known->second)};
-  return Value{to.node, to.index, v.version ? v.version : to.version};
+  // A body's own numbers mean nothing around it.
+  return Value{to.node, to.index, own && v.version ? v.version : to.version};
 }
 
 NodeId GraphRewriter::draft(NodeId n) {
@@ -70,6 +71,10 @@ void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> 
       if (newNode[dep.value].isValid()) made.addControlDep(node, newNode[dep.value]);
     if (origin.isValid()) generated.push_back({node, origin});
   }
+  if (nodes.size() > 1) {
+    const auto *writer = llvm::find_if(nodes, [&](NodeId node) { return !made.kind(node).mutated.isEmpty(); });
+    if (writer != nodes.end()) firstWriter[n.value] = *writer;
+  }
   if (!nodes.empty()) newNode[n.value] = nodes.back();
   else if (!outputs.empty()) newNode[n.value] = outputs[0].node;
 }
@@ -78,9 +83,15 @@ void GraphRewriter::detach(NodeId n, ArrayRef<Value> outputs) {
   for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
 }
 
+// Nodes generated for n read what n read (MUT-03), so they belong before its first write.
+NodeId GraphRewriter::originFor(NodeId n) const {
+  const NodeId writer = firstWriter.lookup(n.value);
+  return writer.isValid() ? writer : newNode[n.value];
+}
+
 void GraphRewriter::finishBody() {
   for (auto [node, origin] : generated)
-    if (newNode[origin.value].isValid()) made.setOrigin(node, newNode[origin.value]);
+    if (const NodeId now = originFor(origin); now.isValid()) made.setOrigin(node, now);
 }
 
 Expected<Rewritten> GraphRewriter::finish(ArrayRef<Value> oldHeads) && {

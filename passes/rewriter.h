@@ -28,7 +28,8 @@ class GraphRewriter {
  public:
   GraphRewriter(Context &context, const Graph &graph);
   /// Copies a body in place of a node of `around`, into its builder, with `prefix` before the names, which `names` gives. Map
-  /// the variables of the body with `replace`; `finishBody` ends the copy.
+  /// the variables of the body with `replace`; versions that setVersion does not map are those given there. `finishBody` ends the
+  /// copy.
   GraphRewriter(GraphRewriter &around, const Graph &body, llvm::StringRef prefix, FreeNames &names);
   GraphRewriter(const GraphRewriter &) = delete;
 
@@ -42,7 +43,8 @@ class GraphRewriter {
   /// only if something reads it.
   NodeId draft(NodeId n);
   /// Maps the outputs of n to these. All of `nodes` get n's control dependencies and origin, and whatever waits for n waits
-  /// for the last of them. Without nodes, it waits for the producer of the first output, and n's own dependencies are
+  /// for the last of them. What has n as its origin gets the first of them that overwrites something, else also the last: a
+  /// generated node reads the versions from before its origin. Without nodes, it waits for the producer of the first output, and n's own dependencies are
   /// dropped. An output that is a variable some node overwrites is replaced by a copy, which becomes the last of the nodes.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
   /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits for it or
@@ -67,6 +69,7 @@ class GraphRewriter {
   KindId kindId(NodeId n) const { return own ? old.kindId(n) : kindOf[old.kindId(n).value]; }
   NodeId copyAs(NodeId n, KindId kind);
   void setName(NodeId node, NodeId of);
+  NodeId originFor(NodeId n) const;
 
   Graph old;
   std::optional<GraphBuilder> own;  // nullopt for a body
@@ -77,8 +80,9 @@ class GraphRewriter {
   std::vector<NodeId> newNode;                       // by old node
   std::vector<Value> newEntry;                       // by old entry
   std::vector<std::pair<NodeId, NodeId>> generated;  // node of the builder, its origin in the old graph
-  std::vector<NodeId> mutators;                      // by old node, as listMutators; empty: nothing is overwritten
-  DenseSet<uint32_t> overwritten;                    // variables of the builder
+  DenseMap<uint32_t, NodeId> firstWriter;  // by old node: of several nodes in its place, the first that overwrites
+  std::vector<NodeId> mutators;            // by old node, as listMutators; empty: nothing is overwritten
+  DenseSet<uint32_t> overwritten;          // variables of the builder
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> versions;  // by variable and version
 };
 

@@ -78,14 +78,13 @@ class LoopUnrolling {
   Value rowOf(size_t operand, int64_t row) {
     Value &cut = rows[operand];
     const Value whole = scope.to(scope.graph().inputs(n)[operand]);
-    if (const std::vector<Value> *made = to.rowsOf(whole); made && shapeOf(operand).rank() > 1)
-      return (*made)[static_cast<size_t>(row)];
+    const bool dropsAxis = shapeOf(operand).rank() > 1 || flow.isStack[operand];
+    if (const std::vector<Value> *made = to.rowsOf(whole); made && dropsAxis) return (*made)[static_cast<size_t>(row)];
     if (!cut.isValid())
-      cut = to.emit(scope, n, *to.rowOps().split, whole,
-                    {{"num_outputs", std::to_string(numRows)},
-                     {"axis", "0"},
-                     {"squeeze_axis", shapeOf(operand).rank() > 1 ? "True" : "False"}},
-                    "_rows" + Twine(operand));
+      cut = to.emit(
+          scope, n, *to.rowOps().split, whole,
+          {{"num_outputs", std::to_string(numRows)}, {"axis", "0"}, {"squeeze_axis", dropsAxis ? "True" : "False"}},
+          "_rows" + Twine(operand));
     return Value{cut.node, static_cast<uint16_t>(row)};
   }
 

@@ -205,7 +205,7 @@ TEST(ControlFlow, A_19_StatesThatStartAsZeros) {
 }
 
 TEST(ControlFlow, CF_20_ShortDataOfAScan) {
-  auto scan = [](StringRef hasSteps, StringRef data) {
+  auto scan = [](StringRef hasSteps, StringRef data, StringRef list = "short_data") {
     return refusal("_scan",
                    {{"num_args", "3"},
                     {"has_steps", hasSteps},
@@ -213,7 +213,7 @@ TEST(ControlFlow, CF_20_ShortDataOfAScan) {
                     {"num_states", "1"},
                     {"num_out_data", "0"},
                     {"input_locs", "(0, 1)"},
-                    {"short_data", data}},
+                    {list, data}},
                    {body("n = elemwise_add(x, s)")});
   };
   EXPECT_EQ(scan("True", "(0,)"), "success");
@@ -221,6 +221,9 @@ TEST(ControlFlow, CF_20_ShortDataOfAScan) {
   for (StringRef data : {"1", "-1"})
     EXPECT_EQ(scan("True", ("(0, " + data + ")").str()),
               ("[bad_attribute] element 1 of attribute 'short_data' is " + data + ", expected 0 to 1 exclusive").str());
+  EXPECT_EQ(scan("False", "(0,)", "stacks"), "success");
+  EXPECT_EQ(scan("False", "(1,)", "stacks"),
+            "[bad_attribute] element 0 of attribute 'stacks' is 1, expected 0 to 1 exclusive");
 }
 
 // The step reads the state where it makes the next, and nowhere else.

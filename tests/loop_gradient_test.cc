@@ -305,6 +305,13 @@ TEST(LoopGradient, MEM_03_TheGradientOfALoopPlansNoMoreThanThatOfItsSteps) {
   EXPECT_LE(static_cast<double>(plannedBytes(loop)), 1.05 * static_cast<double>(plannedBytes(unrolled)));
 }
 
+// The gradient of what a loop stacked has its shape already; that of x, a vector whose rows have an axis, has not.
+TEST(LoopGradient, CF_01_CF_19_GradientsOfStacksAreNotReshaped) {
+  const Graph loop = onlyHead(loopFile("cf12"), 1);
+  EXPECT_EQ(countOps(gradientOf(loop, {"w"}, 2).graph, "reshape_like"), 0u);
+  EXPECT_EQ(countOps(gradientOf(loop, {"x"}).graph, "reshape_like"), 1u);
+}
+
 // s' = w, w' = softrelu(s): after two steps s is softrelu of the start, which the stacked output has as well. Where no gradient
 // flows through that output, none may flow through what the gradient reads of it at the next order.
 TEST(LoopGradient, NG_01_HO_03_AnOutputThatIsCutIsNotReadForTheGradient) {

@@ -1,6 +1,7 @@
 // Operators of our own in MXNet's words, or a refusal.
 #include "formats/json/graph_table.h"
 #include "ir/grad_rule.h"
+#include "ir/graph_builder.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
@@ -128,6 +129,28 @@ TEST(LowerMxnet, EqualRandomAndMutatingNodesStayApart) {
   for (const Graph *emitted : {&graph, &lowered})
     for (const char *op : {"Dropout", "BatchNorm", "_backward_Dropout", "_backward_BatchNorm"})
       EXPECT_EQ(countOps(*emitted, op), 2u) << op;
+}
+
+// Rows of a vector have an axis there.
+TEST(LowerMxnet, CF_01_StacksOfValuesWithoutAxes) {
+  TestContext context;
+  const Graph step = cantFail(
+      parseGraph(context, "e = sum(x); p = reshape_like(e, s); q = elemwise_mul(p, s); n = sin(q); heads n, n"));
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
+  const Attrs attrs = context.attrs({{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}});
+  const NodeId loop = cantFail(builder.add(*context.ops.find("_scan"), {x, s}, {"loop", attrs, NodeId(), step}));
+  const Graph forward = cantFail(std::move(builder).freeze({Value{loop}, Value{loop, 1}}, {})).graph;
+  const Graph graph = gradientOf(context, forward, {"x", "s"}, 1).graph;
+  for (bool hasAxis : {true, false}) {
+    const DimsBuffer state(hasAxis ? 1 : 0, 1);
+    const InferRequest hints{{{nodeNamed(graph, "x"), {3, 2}}, {nodeNamed(graph, "s"), state}}, {}};
+    const Inference known = cantFail(infer(context, graph, hints, {}));
+    const std::string outcome = describeError(lowerTo(context, graph, kMxnetTarget, &known));
+    if (hasAxis) EXPECT_EQ(outcome, "success");
+    else
+      EXPECT_NE(outcome.find("reads values without axes that a loop stacked as input"), std::string::npos) << outcome;
+  }
 }
 
 TEST(LowerMxnet, ListsOverEntriesAreDropped) {

@@ -129,6 +129,16 @@ TEST(LowerWrites, MUT_06_APartOfALoopReadsAVariableAfterTheWrite) {
   expectSameMomentum(graph, runWithMomentum(graph), {&kMxnetTarget, &kPrimitivesTarget});
 }
 
+// The gradient reads m as it was before the write, from a copy made for it, in any form of the write.
+TEST(LowerWrites, MUT_03_WhatIsGeneratedForAWriteBelongsBeforeItsFirstPart) {
+  const StringRef step = "r = elemwise_mul(x, m); u = sgd_mom_update(w, g, m) {lr=1, momentum=0.5}; v = BlockGrad(u);"
+                         "t = elemwise_mul(v, x); y = elemwise_add(r, t)";
+  const Graph graph = gradientOf(body(step), {"x"}).graph;
+  expectSameMomentum(graph, {{3 * 4 + 10 * 3}, {4 + 10}, {1}}, {&kPrimitivesTarget, &kMxnetTarget});
+  const Graph call = around("_call", {"x", "m", "w", "g"}, {{"num_args", "4"}, {"num_outputs", "1"}}, body(step), 1);
+  expectSameMomentum(gradientOf(call, {"x"}).graph, {{42}, {14}, {1}}, {&kPrimitivesTarget});
+}
+
 // A step reads m after it overwrote it; its gradient is given m from a stack, and has nothing to wait for. The second step has
 // no version numbers, and yields only a state, which MXNet has behind the stack.
 TEST(LowerWrites, MUT_06_AGradientReadsWhatAStepOverwrote) {

@@ -120,8 +120,15 @@ TEST(OrderMutation, IR_09_BodiesAreOrdered) {
   const Graph graph = callOf("w = test_accumulate(x, s@1); a = elemwise_add(w, k); r = elemwise_mul(t, s); "
                              "y = elemwise_add(a, r)",
                              "4", 1);
-  const std::string refused = describeError(orderMutations(context, graph, OverwrittenPolicy::Save));
-  EXPECT_NE(refused.find("[stale_version] node 'call' > body > "), std::string::npos) << refused;
+  size_t numErrors = 0;
+  handleAllErrors(orderMutations(context, graph, OverwrittenPolicy::Save).takeError(), [&](const GradcError &refused) {
+    ++numErrors;
+    EXPECT_EQ(refused.kind, ErrorKind::StaleVersion);
+    EXPECT_EQ(StringRef(refused.message).substr(0, 21), "node 'call' > body > ") << refused.message;
+    ASSERT_EQ(refused.notes.size(), 1u);
+    EXPECT_EQ(StringRef(refused.notes[0].text).substr(0, 40), "in that order, the inputs of the body wo");
+  });
+  EXPECT_EQ(numErrors, 1u);
 }
 
 // Ids in errors are those of the builder's base, where nodes that no head needs are counted too.

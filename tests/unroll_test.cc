@@ -297,5 +297,43 @@ TEST(Unroll, MUT_06_ACallForItsShapeOverwritesNothing) {
   EXPECT_EQ(countFlows(afterLoop), 0u);
   EXPECT_EQ(run(afterLoop, bindings), run(gradient, bindings));
 }
+
+// Stacked, values without axes are a vector, whose rows have no axis in the gradient, nor in the gradients of that.
+TEST(Unroll, CF_01_CF_19_StacksOfValuesWithoutAxes) {
+  const Bindings bindings = {{"x", {3, 2}, {0.5, -0.25, 1, 0.75, -0.5, 0.125}}, {"s", {}, {0.75}}};
+  const Bindings ofRows = {{"x", {2, 3, 1}, bindings[0].values}, bindings[1]};
+  const std::vector<AttrText> attrs = {{"num_args", "3"},        {"num_outputs", "2"},      {"num_out_data", "1"},
+                                       {"in_data_locs", "(0,)"}, {"in_state_locs", "(1,)"}, {"remain_locs", "()"}};
+  const Graph step = body("e = sum(x); p = reshape_like(e, s); q = elemwise_mul(p, s); n = sin(q); heads n, n");
+  const Graph plain = around("_foreach", {"x", "s"}, attrs, step, 2);
+  const std::pair<Graph, Bindings> loops[] = {
+      {plain, bindings},
+      {around("_scan", {"x", "s"}, scanAttrs(true, false), step, 2), bindings},
+      {around("_foreach", {"x", "s"}, attrs, plain, 2), ofRows},
+  };
+  for (const auto &[loop, values] : loops)
+    for (uint32_t order : {1, 2, 3}) {
+      expectDerivative(loop, values, order);
+      const Graph gradient = gradientOf(loop, values, order);
+      const std::vector<Doubles> expected = runReading(gradient, values, "s"),
+                                 found = runReading(unrolled(gradient, values), values, "s");
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t h = 0; h < found.size(); ++h)
+        for (size_t i = 0; i < found[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 1e-12) << h;
+    }
+  // Rows of steps that do not run have no values, and sums of such stacks none for them.
+  const Graph bounded =
+      around("_while_loop", {"s"},
+             {{"num_args", "3"},
+              {"num_outputs", "2"},
+              {"num_out_data", "1"},
+              {"max_iterations", "5"},
+              {"cond_input_locs", "(0,)"},
+              {"func_input_locs", "(0,)"},
+              {"func_var_locs", "(0,)"}},
+             {body("c = _lesser_scalar(s) {scalar=2}"), body("n = exp(s); m = sin(n); heads m, n")}, 2);
+  for (uint32_t order : {1, 2, 3}) expectDerivative(bounded, {{"s", {}, {0.25}}}, order);
+}
+
 }  // namespace
 }  // namespace gradc::testing

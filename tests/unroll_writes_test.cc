@@ -156,6 +156,74 @@ TEST(UnrollWrites, A_21_AGradientIsOfTheOutputItWasOf) {
   EXPECT_EQ(describeError(infer(testContext(), made, {{{nodeNamed(made, "x"), {2}}}, {}}, {}).takeError()), "success");
 }
 
+// A head that is a variable is what the step leaves behind, whatever number it has.
+TEST(UnrollWrites, MUT_06_AHeadIsWhatTheStepLeavesBehind) {
+  for (StringRef head : {"s", "s@1"}) {
+    const Graph step = body(("b = test_scale(r, s@1); heads b, " + head).str());
+    const Graph loop = around("_scan", {"r", "s"}, lengthTwo("2", "0", "2"), step, 2);
+    for (const Graph &each : {loop, unroll(loop, kStateAndOne).graph})
+      EXPECT_EQ(runWithState(each, kStateAndOne), (std::vector<Doubles>{{6, 8}, {4, 5}, {5}})) << head.str();
+    const Graph call = around("_call", {"r", "s"}, {{"num_args", "2"}, {"num_outputs", "2"}}, step, 2);
+    const Graph inlined = cantFail(inlineCalls(testContext(), call, {})).graph;
+    const Graph lowered = cantFail(lowerTo(testContext(), call, kMxnetTarget, nullptr));
+    EXPECT_EQ(countFlows(inlined) + countFlows(lowered), 0u);
+    for (const Graph &each : {call, inlined, lowered})
+      EXPECT_EQ(runWithState(each, kStateAndOne), (std::vector<Doubles>{{6}, {4}, {4}})) << head.str();
+  }
+}
+
+// y = r·s·(s + 1): the gradient reads s as it was after the write, from a stack, which has no versions.
+TEST(UnrollWrites, MUT_03_AStackHasNoVersions) {
+  const Graph step = body("b = test_scale(r, s@1); y = elemwise_mul(b, s@1)");
+  const Graph loop = around("_scan", {"r", "s"}, lengthTwo("2", "0", "1"), step, 1);
+  const Graph gradient = gradientOf(loop, {"r"}).graph;
+  const Unrolled made = unroll(gradient, kStateAndOne);
+  EXPECT_EQ(countFlows(made.graph), 0u);
+  for (const Graph &each : {gradient, made.graph})
+    EXPECT_EQ(runWithState(each, kStateAndOne), (std::vector<Doubles>{{24, 40}, {32}, {5}}));
+}
+
+// Nothing in the body overwrites s, so its number there means nothing.
+TEST(UnrollWrites, IR_08_NumbersOfABodyMeanNothingAroundIt) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value r = builder.addVariable("r", Attrs()), s = builder.addVariable("s", Attrs());
+  const AttrText attrs[] = {{"num_args", "2"}, {"num_outputs", "1"}};
+  const NodeId write = cantFail(builder.add(*context.ops.find("test_accumulate"), {r, s}, {"write", Attrs()}));
+  const NodeId call = cantFail(builder.add(*context.ops.find("_call"), {r, s},
+                                           {"call", context.attrs(attrs), NodeId(), body("y = elemwise_mul(r, s@3)")}));
+  const Graph graph =
+      cantFail(orderMutations(context, cantFail(std::move(builder).freeze({Value{write}, Value{call}}, {})).graph,
+                              OverwrittenPolicy::Save))
+          .graph;
+  const Graph inlined = cantFail(inlineCalls(context, graph, {})).graph,
+              lowered = cantFail(lowerTo(context, graph, kMxnetTarget, nullptr));
+  for (const Graph &each : {graph, inlined, lowered}) {
+    EXPECT_EQ(runWithState(each, kStateAndOne), (std::vector<Doubles>{{5}, {10}, {5}}));
+    EXPECT_EQ(each.inputs(each.heads()[1].node)[1].version, 1u) << dump(each);
+  }
+}
+
+// Two loops in a graph whose inputs have no numbers: the second goes on where the first stopped.
+TEST(UnrollWrites, MUT_06_LoopsWithoutNumbers) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value r = builder.addVariable("r", Attrs()), s = builder.addVariable("s", Attrs());
+  SmallVector<Value, 2> heads;
+  for (StringRef name : {"first", "second"}) {
+    const Attrs attrs = context.attrs(lengthTwo("2", "0", "1"));
+    heads.push_back({cantFail(
+        builder.add(*context.ops.find("_scan"), {r, s}, {name.str(), attrs, NodeId(), body("b = test_scale(r, s)")}))});
+    builder.setInput(heads.back().node, 1, Value{s.node});
+  }
+  const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
+  const Unrolled made = unroll(graph, kStateAndOne);
+  EXPECT_EQ(made.kept, std::vector<std::string>());
+  EXPECT_EQ(countFlows(made.graph), 0u);
+  for (const Graph &each : {graph, made.graph})
+    EXPECT_EQ(runWithState(each, kStateAndOne), (std::vector<Doubles>{{6, 8}, {10, 12}, {7}}));
+}
+
 // In the operators of a host that has no calls: reads without numbers stay what they are.
 TEST(UnrollWrites, MUT_06_ALoweredCallGivesNoNumbers) {
   Context &context = testContext();

@@ -44,8 +44,8 @@ Expected<BodyFlow> callFlow(const NodeKind &kind) {
 class InlinedBody {
  public:
   explicit InlinedBody(DecomposeRule &d)
-      : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()), isNumbered(body.numNodes()),
-        saysVersions(body.numNodes()), isWritten(body.numNodes()) {
+      : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()), isOverwritten(body.numNodes()),
+        isNumbered(body.numNodes()), saysVersions(body.numNodes()), isWritten(body.numNodes()) {
     for (uint32_t n = 0; n < body.numNodes(); ++n)
       for (Value v : body.inputs(NodeId(n))) saysVersions[v.node.value] = saysVersions[v.node.value] || v.version != 0;
   }
@@ -54,12 +54,18 @@ class InlinedBody {
     const BodyFlow::Body &ports = d.kind().flow->bodies[0];
     for (size_t i = 0; i < ports.inputs.size(); ++i) {
       const Value given = d.x(ports.operandOf[i]);
-      isNumbered[ports.inputs[i].value] = given.version != 0;
-      nodes[ports.inputs[i].value] = d.kind().isMutated(ports.operandOf[i]) ? beforeWrite(given) : given;
+      const bool isWrittenHere = d.kind().isMutated(ports.operandOf[i]);
+      isOverwritten[ports.inputs[i].value] = isWrittenHere;
+      isNumbered[ports.inputs[i].value] = isWrittenHere && given.version != 0;
+      nodes[ports.inputs[i].value] = isWrittenHere ? beforeWrite(given) : given;
     }
     for (uint32_t n = 0; n < body.numNodes() && !d.hasFailed(); ++n)
       if (!body.isVariable(NodeId(n))) emit(NodeId(n));
-    for (size_t h = 0; h < body.heads().size() && !d.hasFailed(); ++h) d.y(ports.outputOf[h], at(body.heads()[h]));
+    for (size_t h = 0; h < body.heads().size() && !d.hasFailed(); ++h) {
+      Value head = body.heads()[h];
+      if (isOverwritten[head.node.value]) head.version = 1;  // what the body leaves behind
+      d.y(ports.outputOf[h], at(head));
+    }
   }
 
  private:
@@ -78,7 +84,7 @@ class InlinedBody {
     for (size_t i = 0; i < body.inputs(n).size(); ++i) {
       Value v = body.inputs(n)[i];
       if (kind.isMutated(i) && v.version == 0) v.version = isWritten[v.node.value] ? 2 : 1;
-      if (v.version > 1)
+      if (v.version > 1 && isOverwritten[v.node.value])
         return d.refuse(ErrorKind::UnsupportedOption, "overwrites '" + body.name(v.node) + "' of its body twice");
       inputs.push_back(at(v));
     }
@@ -96,8 +102,10 @@ class InlinedBody {
 
   DecomposeRule &d;
   const Graph &body;
-  std::vector<Value> nodes;      // by node of the body: output 0
-  std::vector<bool> isNumbered;  // by variable of the body: whether its operand has a version number
+  std::vector<Value> nodes;  // by node of the body: output 0
+  // By variable of the body. Versions of one that the body does not overwrite mean nothing around it.
+  std::vector<bool> isOverwritten;
+  std::vector<bool> isNumbered;  // overwritten, and its operand has a version number
   std::vector<bool> saysVersions, isWritten;
 };
 

@@ -29,6 +29,9 @@ class LoopGradient {
   bool isState(uint32_t operand) const { return flow.operands[operand] == BodyFlow::Operand::State; }
   uint32_t outputOf(const BodyFlow::State &state) const { return ports.outputOf[state.head]; }
 
+  // Whether its rows have exactly the shape of what a step yields or is given.
+  bool isStack(const AdjointInput &input) const { return input.from != From::Operand || flow.isStack[input.index]; }
+
   // Whether only the rows of executed steps have values; the same then holds for its gradients.
   bool isShort(const AdjointInput &input) const {
     if (input.from == From::Operand) return isShortData(g.kind(), input.index);
@@ -99,9 +102,12 @@ class LoopGradient {
     if (data.empty() && flow.maxSteps == kUnknownDim)  // some operand has to determine the number of steps
       for (uint32_t i = 0; i < flow.operands.size() && data.empty(); ++i)
         if (flow.operands[i] == BodyFlow::Operand::Rows) data.push_back(g.x(i));
-    DimsBuffer shortData;
-    for (const auto &[input, at] : dataAt)
+    DimsBuffer stacks, shortData;
+    for (const auto &[input, at] : dataAt) {
+      if (isStack(input)) stacks.push_back(static_cast<int64_t>(at));
       if (isShort(input)) shortData.push_back(static_cast<int64_t>(at));
+    }
+    llvm::sort(stacks);
     llvm::sort(shortData);
     const size_t firstOf[] = {0, data.size(), data.size() + starts.size()};
     DimsBuffer locations;
@@ -122,6 +128,7 @@ class LoopGradient {
     if (!flow.isReverse) attrs.push_back({"reverse", "True"});
     if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", g.number(flow.maxSteps)});
     if (!zeros.empty()) attrs.push_back({"zero_states", g.tuple(zeros)});
+    if (!stacks.empty()) attrs.push_back({"stacks", g.tuple(stacks)});
     if (!shortData.empty()) attrs.push_back({"short_data", g.tuple(shortData)});
     DimsBuffer shortRows;
     for (size_t k = 0; k < rows.size(); ++k)
@@ -141,8 +148,8 @@ class LoopGradient {
     };
     for (uint32_t i : rows) {
       const Value gradient = next(i);
-      const bool isStack = isShortData(g.kind(), i);  // otherwise rows of a vector have one axis too many
-      g.dx(i, isStack ? gradient : g.emit(kReshapeLike, {gradient, g.x(i)}));
+      // Unless it is a stack, rows of a vector have one axis too many.
+      g.dx(i, flow.isStack[i] ? gradient : g.emit(kReshapeLike, {gradient, g.x(i)}));
     }
     for (const BodyFlow::State &state : states) {
       const Value gradient = next(state.operand);

@@ -73,7 +73,7 @@ Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> opera
     if (state.startsAtZero) zeros.push_back(s);
   const std::string zeroText = listText(zeros);
   if (!zeros.empty()) attrs.push_back({"zero_states", zeroText});
-  for (StringRef key : {"short_data", "short_out_data"})
+  for (StringRef key : {"stacks", "short_data", "short_out_data"})
     if (const std::optional<StringRef> list = loop.attrs.get(key); list && loop.op == &kScan)
       attrs.push_back({key, *list});
   for (const AttrText &attr : loop.attrs.pairs())

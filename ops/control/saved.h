@@ -29,6 +29,9 @@ inline void expectSaved(FlowBuilder &flow, const std::optional<Dims> &saved, siz
 /// Whether only the rows of executed steps of a loop's operand have values: attribute `short_data` of `_scan`.
 bool isShortData(const NodeKind &kind, uint32_t operand);
 
+/// WellKnownOps::sumOfRows: a `_scan`.
+llvm::Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length);
+
 /// Gradient rule of loops: emits one more loop, in the opposite direction.
 void loopGradient(GradRule &g);
 /// Gradient rule of branches and calls: emits one more branch or call.

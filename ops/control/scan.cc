@@ -3,8 +3,11 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "ir/graph_builder.h"
+
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -15,7 +18,7 @@ struct ScanParams {
   int64_t numArgs, numData, numStates, numOutData;
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
-  std::optional<Dims> inputLocs, zeroStates, shortData, shortOutData, saved;
+  std::optional<Dims> inputLocs, zeroStates, stacks, shortData, shortOutData, saved;
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -35,6 +38,10 @@ constexpr AttrSpec kScanAttrs[] = {
         "zero_states", "None",
         "which states, counted from the first, start as zeros: their inputs only give shape and type; None: none "
         "of them"),
+    attr<&ScanParams::stacks>(
+        "stacks", "None",
+        "data that loops stacked, or gradients of such stacks: rows of a vector have shape (), others (1,); None: "
+        "none of them"),
     attr<&ScanParams::shortData>(
         "short_data", "None",
         "data with values only in the rows of executed steps, such as outputs that a loop stacked for its gradient; "
@@ -46,12 +53,16 @@ constexpr AttrSpec kScanAttrs[] = {
     savedAttr<&ScanParams::saved>(),
 };
 
-void expectShort(FlowBuilder &flow, const ScanParams &p, StringRef name, const std::optional<Dims> &list, int64_t end) {
+void expectPlaces(FlowBuilder &flow, StringRef name, const std::optional<Dims> &list, int64_t end) {
   const Dims elements = list.value_or(Dims());
-  flow.expect(elements.empty() || p.hasSteps, "attribute '" + name + "' is given, and 'has_steps' is not");
   for (auto [i, element] : enumerate(elements))
     flow.expect(element >= 0 && element < end, "element " + Twine(i) + " of attribute '" + name + "' is " +
                                                    Twine(element) + ", expected 0 to " + Twine(end) + " exclusive");
+}
+
+void expectShort(FlowBuilder &flow, const ScanParams &p, StringRef name, const std::optional<Dims> &list, int64_t end) {
+  flow.expect(!list || list->empty() || p.hasSteps, "attribute '" + name + "' is given, and 'has_steps' is not");
+  expectPlaces(flow, name, list, end);
 }
 
 Expected<BodyFlow> scanFlow(const NodeKind &kind) {
@@ -93,9 +104,11 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
                                                        " exclusive");
     if (!flow.hasFailed()) isZero.set(static_cast<unsigned>(state));
   }
+  expectPlaces(flow, "stacks", p.stacks, p.numData);
   expectShort(flow, p, "short_data", p.shortData, p.numData);
   expectShort(flow, p, "short_out_data", p.shortOutData, p.numOutData);
   if (flow.hasFailed()) return std::move(flow).finish();
+  for (int64_t data : p.stacks.value_or(Dims())) flow.flow().isStack[first + static_cast<size_t>(data)] = true;
   for (int64_t output : p.shortOutData.value_or(Dims())) flow.flow().isShort[static_cast<size_t>(output)] = true;
   for (unsigned s = 0; s < numStates; ++s)
     flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);
@@ -136,6 +149,33 @@ bool isShortData(const NodeKind &kind, uint32_t operand) {
   if (kind.op != &kScan) return false;
   const ScanParams &p = kind.params<ScanParams>();
   return p.shortData && is_contained(*p.shortData, static_cast<int64_t>(operand) - p.hasSteps);
+}
+
+// A loop of as many steps, which touches no other rows (CF-20).
+Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length) {
+  GraphBuilder body(context);
+  SmallVector<Value, 4> rows;
+  std::string places = "(";
+  for (size_t i = 0; i < count; ++i) {
+    rows.push_back(body.addVariable("row_" + utostr(i), Attrs()));
+    places += utostr(i) + ",";
+  }
+  places += ")";
+  const std::string stacks = utostr(count), args = utostr(count + 1),
+                    numRows = length == kUnknownDim ? "None" : itostr(length);
+  const Attrs sumAttrs = context.attrs(AttrText{"num_args", stacks});
+  const NodeId sum = body.addKind(cantFail(context.kind(kElementWiseSum, sumAttrs)), rows, NodeId());
+  body.setName(sum, "sum", "");
+  const Attrs attrs = context.attrs({{"num_args", args},
+                                     {"num_data", stacks},
+                                     {"num_states", "0"},
+                                     {"num_out_data", "1"},
+                                     {"has_steps", "True"},
+                                     {"length", numRows},
+                                     {"stacks", places},
+                                     {"short_data", places},
+                                     {"short_out_data", "(0,)"}});
+  return context.kind(kScan, attrs, cantFail(std::move(body).freeze({Value{sum}}, {})).graph);
 }
 
 namespace {

@@ -13,46 +13,20 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-Graph additionOfRows(Context &ctx, size_t count) {
-  GraphBuilder body(ctx);
-  SmallVector<Value, 4> rows;
-  for (size_t i = 0; i < count; ++i) rows.push_back(body.addVariable("row_" + utostr(i), Attrs()));
-  const std::string args = utostr(count);
-  const KindId sum = cantFail(body.kindId(*ctx.ops.wellKnown.sum, ctx.attrs(AttrText{"num_args", args})));
-  const NodeId n = body.addKind(sum, rows, NodeId());
-  body.setName(n, "sum", "");
-  return cantFail(std::move(body).freeze({Value{n}}, {})).graph;
-}
-
 // A loop that may end early fills only the rows of its stacks that belong to executed steps; so do their gradients (CF-20).
 bool isShortStack(GraphBuilder &builder, Value entry) {
-  return isShortOutput(builder.kind(entry.node), entry.index) && builder.context().ops.find("_scan");
+  return isShortOutput(builder.kind(entry.node), entry.index) && builder.context().ops.wellKnown.sumOfRows;
 }
 
-// Adds those rows by a loop of as many steps, and touches no others.
 NodeId addShortStacks(GraphBuilder &builder, Value entry, ArrayRef<Value> values, NodeId origin) {
   Context &ctx = builder.context();
   const BodyFlow *flow = builder.kind(entry.node).flow;
-  const OpDef *scan = ctx.ops.find("_scan");
   SmallVector<Value, 4> operands;
   if (flow->countOutput) operands.push_back(Value{entry.node, static_cast<uint16_t>(*flow->countOutput)});
   else operands.push_back(builder.inputs(entry.node)[*flow->countOperand]);
   llvm::append_range(operands, values);
-  std::string all = "(";
-  for (size_t i = 0; i < values.size(); ++i) all += utostr(i) + ",";
-  all += ")";
-  const std::string args = utostr(operands.size()), data = utostr(values.size()),
-                    length = flow->maxSteps == kUnknownDim ? "None" : itostr(flow->maxSteps);
-  const Attrs attrs = ctx.attrs({{"num_args", args},
-                                 {"num_data", data},
-                                 {"num_states", "0"},
-                                 {"num_out_data", "1"},
-                                 {"has_steps", "True"},
-                                 {"length", length},
-                                 {"short_data", all},
-                                 {"short_out_data", "(0,)"}});
-  const KindRef added = cantFail(ctx.kind(*scan, attrs, additionOfRows(ctx, values.size())));
-  return builder.addKind(builder.kindId(added), operands, origin);
+  const KindRef sum = cantFail(ctx.ops.wellKnown.sumOfRows(ctx, values.size(), flow->maxSteps));
+  return builder.addKind(builder.kindId(sum), operands, origin);
 }
 
 }  // namespace

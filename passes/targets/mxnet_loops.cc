@@ -94,6 +94,15 @@ class ForeachRule {
  private:
   Value inOrder(Value rows) { return flow.isReverse ? d.emit(kReverse, {rows}, {{"axis", "(0,)"}}) : rows; }
 
+  // MXNet has no values without axes: a row of a vector has one.
+  Value rowsOf(uint32_t operand) {
+    const ShapeRef shape = d.shape(d.x(operand));
+    if (flow.isStack[operand] && shape.hasRank() && shape.rank() == 1)
+      d.refuse(ErrorKind::UnsupportedOption,
+               "reads values without axes that a loop stacked as input " + Twine(operand) + ", and MXNet has none");
+    return d.x(operand);
+  }
+
   void giveInputs() {
     for (const BodyFlow::State &state : flow.states) {
       stateOf[state.operand] = states.size();
@@ -103,7 +112,7 @@ class ForeachRule {
     for (size_t i = 0; i < ports.inputs.size(); ++i) {
       const uint32_t operand = ports.operandOf[i];
       if (flow.operands[operand] == Role::Whole) others.add(ports.inputs[i], d.x(operand));
-      if (flow.operands[operand] == Role::Rows) data.add(ports.inputs[i], inOrder(d.x(operand)));
+      if (flow.operands[operand] == Role::Rows) data.add(ports.inputs[i], inOrder(rowsOf(operand)));
       if (flow.operands[operand] != Role::State) continue;
       State &state = states[stateOf.lookup(operand)];
       // A state that two inputs read becomes two states.

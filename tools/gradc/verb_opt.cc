@@ -58,8 +58,9 @@ Expected<int> runOpt(Tool &tool) {
   if (passes.empty()) return Failure(ErrorKind::Usage, "no pass is given").note("--passes unroll,inline names them");
   Expected<Graph> graph = load(tool);
   if (!graph) return graph.takeError();
+  const Graph given = *graph;  // an earlier pass may have dropped a variable that a flag names
   for (const NamedPass *pass : passes) {
-    Expected<InferRequest> hints = resolveHints(tool, *graph, *graph);
+    Expected<InferRequest> hints = resolveHints(tool, *graph, given);
     if (!hints) return hints.takeError();
     Expected<Graph> made = apply(tool, *pass, *graph, *hints);
     if (!made) return made.takeError();
