@@ -6,10 +6,10 @@
 #include "imperative/replay.h"
 
 #include "runtime/bindings.h"
+#include "runtime/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 #include <cstring>
 
@@ -17,8 +17,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-constexpr size_t kMaxSpare = 16;
 
 /// What backward and grad have in common.
 struct Asked {
@@ -38,7 +36,7 @@ class Run {
     for (const TapeValue &y : scratch->ys)
       if (y.node) release(y.node);
     scratch->clear();
-    if (engine.spare.size() < kMaxSpare) engine.spare.push_back(std::move(scratch));
+    if (engine.spare.size() < Engine::kMaxSpare) engine.spare.push_back(std::move(scratch));
   }
 
   std::unique_ptr<Scratch> scratch;
@@ -104,6 +102,8 @@ class Run {
   Error deliver() {
     if (asked.createGraph)
       if (Error error = addRecorded()) return error;
+    scratch->host.late.reserve(scratch->marks.size());
+    if (asked.createGraph) engine.recordedGradients.reserve(scratch->marks.size());
     for (auto [i, mark, gradient] : enumerate(scratch->marks, scratch->results)) {
       if (!gradient) continue;
       engine.deliver(*mark, std::move(gradient), asked.createGraph);
@@ -189,9 +189,10 @@ class Run {
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
     if (plan && (plan->source || !asked.createGraph)) return plan;
-    Expected<std::unique_ptr<Plan>> made =
-        compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
-                        {engine.options.backend, engine.options.threads}, asked.createGraph);
+    Expected<std::unique_ptr<Plan>> made = catching("to compile a backward", [&] {
+      return compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
+                             {engine.options.backend, engine.options.threads}, asked.createGraph);
+    });
     if (!made) return made.takeError();
     if (plan) {
       plan->source = std::move((*made)->source);
@@ -207,12 +208,12 @@ class Run {
 
   /// Replaces recorded gradients with request add by their sums. REQ-09: several may add to one buffer.
   Error addRecorded() {
-    DenseMap<const Storage *, const Tensor *> &sums = scratch->recorded.sums;
+    DenseMap<const char *, const Tensor *> &sums = scratch->recorded.sums;
     sums.clear();
     for (auto [mark, gradient] : zip_equal(scratch->marks, scratch->results)) {
       if (!gradient) continue;
       Tensor before = Tensor::share(mark->grad);
-      const Tensor **sum = before && mark->isCallersBuffer ? &sums[before.get()->storage] : nullptr;
+      const Tensor **sum = before && mark->isCallersBuffer ? &sums[before.get()->storage->data] : nullptr;
       if (sum && *sum) before = **sum;
       if (Error error = engine.addRecorded(*mark, gradient, before)) return error;
       if (sum) *sum = &gradient;
@@ -267,13 +268,12 @@ Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const Backward
   };
   if (options.inputs) {
     if (Error error = engine->checkOwn(*options.inputs, "input")) return error;
-    SmallPtrSet<Mark *, 16> listed;
     for (size_t i = 0; i < options.inputs->size(); ++i) {
       const Tensor &x = (*options.inputs)[i];
       if (Error error = checkTarget(x, i)) return error;
       Expected<Mark *> mark = engine->markOf(*x.get());
       if (!mark) return mark.takeError();
-      if (!listed.insert(*mark).second) continue;  // TA-14
+      if (!run.scratch->listed.insert(*mark).second) continue;  // TA-14
       if (!(*mark)->isMarked) (*mark)->request = Request::Add;
       ask(request.wrt, TapeValue::of(*x.get()), *mark);
     }
@@ -343,13 +343,15 @@ Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const 
 }  // namespace
 
 Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
-  return withRoomOnStack([&] { return backwardHere(*this, engine.get(), ys, options); });
+  return withRoomOnStack([&] {
+    return catchingBadAlloc("to run a backward", [&] { return backwardHere(*this, engine.get(), ys, options); });
+  });
 }
 
 Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
   std::vector<Tensor> gradients;
-  if (Error error = withRoomOnStack([&] { return gradHere(*this, engine.get(), ys, xs, options, gradients); }))
-    return error;
+  auto work = [&] { return gradHere(*this, engine.get(), ys, xs, options, gradients); };
+  if (Error error = withRoomOnStack([&] { return catchingBadAlloc("to compute gradients", work); })) return error;
   return gradients;
 }
 

@@ -16,12 +16,13 @@ namespace {
 /// The memory of one call's outputs and of their tensors, taken before the kernel runs so that nothing fails after it.
 class Outputs {
  public:
-  Outputs(Store &store, size_t number) : store(store), list(number) {}
+  Outputs(Engine &engine, size_t number) : store(engine.store), list(engine.outputs) { list.resize(number); }
   ~Outputs() {
-    for (const Output &output : list) {
+    for (const Engine::Output &output : list) {
       if (output.storage) release(output.storage);
       if (output.tensor) store.freeSized(output.tensor, sizeof(TensorImpl));
     }
+    list.clear();
   }
   Storage *&operator[](size_t i) { return list[i].storage; }
   Storage *take(size_t i) { return std::exchange(list[i].storage, nullptr); }
@@ -29,20 +30,17 @@ class Outputs {
   void *takeTensor(size_t i) { return std::exchange(list[i].tensor, nullptr); }
 
  private:
-  struct Output {
-    Storage *storage = nullptr;
-    void *tensor = nullptr;
-  };
   Store &store;
-  SmallVector<Output, 16> list;
+  std::vector<Engine::Output> &list;
 };
 
 class Caller {
  public:
   Caller(Engine &engine, const CallRequest &request)
-      : engine(engine), request(request), mask(Engine::trackedMask(request.modes)) {}
+      : engine(engine), request(request), mask(Engine::trackedMask(request.modes)), copies(engine.copies) {}
   ~Caller() {
     for (auto [input, copy] : copies) release(copy);
+    copies.clear();
   }
 
   Error run(MutableArrayRef<Tensor> results) {
@@ -50,7 +48,7 @@ class Caller {
     if (Error error = checkWrites()) return error;
     if (signature->isTracked)
       if (Error error = checkKept()) return error;
-    Outputs memory(engine.store, signature->outputs.size());
+    Outputs memory(engine, signature->outputs.size());
     if (Error error = takeMemory(memory, results.size())) return error;
     if (signature->isTracked)
       if (Error error = copyOverwritten()) return error;
@@ -181,6 +179,7 @@ class Caller {
       if (!kept || keptStorage(kept) != kept ||
           none_of(request.into, [&](const Tensor &target) { return overlap(*target.get()->storage, *kept); }))
         continue;
+      copies.reserve(copies.size() + 1);
       Storage *const copy = engine.store.allocateStorage(kept->bytes);
       if (!copy) return noMemory(kept->bytes);
       std::memcpy(copy->data, kept->data, kept->bytes);
@@ -206,7 +205,11 @@ class Caller {
     s.call.failure = engine.failure.address();
     auto body = [&]() -> Error {
       if (!s.fast) s.handle->op->kernel(s.call);
-      else withThreads(engine.options.threads, [&] { s.fast->run(s.call); });
+      else
+        withThreads(engine.options.threads, [&] {
+          const StoreLoan loan(engine.store);
+          s.fast->run(s.call);
+        });
       return engine.failure.hasFailed() ? engine.failure.take() : Error::success();
     };
     Error error = catching("to run the operator", body, [&](Failure failure) {
@@ -345,7 +348,7 @@ class Caller {
   const uint8_t mask;
   Signature *signature = nullptr;
   uint64_t draw = 0;
-  SmallVector<std::pair<Storage *, Storage *>, 2> copies;  // of storages of inputs
+  std::vector<std::pair<Storage *, Storage *>> &copies;  // of storages of inputs
 };
 
 }  // namespace
@@ -366,7 +369,7 @@ Edge edgeOf(TensorImpl &impl, uint8_t mask) {
 }
 
 Error Engine::call(const CallRequest &request, MutableArrayRef<Tensor> outputs) {
-  return Caller(*this, request).run(outputs);
+  return catchingBadAlloc("to run an operator", [&] { return Caller(*this, request).run(outputs); });
 }
 
 Error Engine::growWorkspace(size_t bytes) {

@@ -10,8 +10,10 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Whether the memory is the host's, or others see it through another tensor or keep it for a gradient.
-bool isShared(const TensorImpl &impl) { return impl.storage->hasOtherOwners(); }
+/// Whether others see the memory through another tensor, or keep it for a gradient.
+bool isShared(const TensorImpl &impl) {
+  return impl.storage->hasOtherOwners() || impl.store->isOverlapped(*impl.storage);
+}
 
 /// Swaps the memory of two tensors; `to` counts that as a write.
 void swapMemory(TensorImpl &to, TensorImpl &from) {

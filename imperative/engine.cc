@@ -6,12 +6,16 @@
 
 #include "runtime/bindings.h"
 
+#include "llvm/ADT/Hashing.h"
+
 using namespace llvm;
 
 namespace gradc {
 
 size_t Scratch::heapBytes() const {
   return heapBlock(sizeof(Scratch)) + collected.heapBytes() + heapBlock(recorded.sums.getMemorySize()) +
+         heapBlock(recorded.taken.getMemorySize()) + heapBlock(listed.getMemorySize()) +
+         host.missing.getBitCapacity() / 8 +
          heapBytesOf(request.wrt, request.retained, request.noGrad, request.taps, request.types, ys, heads, marks) +
          heapBytesOf(memory, results, key, recorded.values, recorded.origins, recorded.versions, recorded.isDelivered) +
          heapBytesOf(recorded.inputs, recorded.outputs) +
@@ -25,6 +29,7 @@ void Scratch::clear() {
   heads.clear();
   marks.clear();
   results.clear();
+  listed.clear();
   key.clear();
 }
 
@@ -68,20 +73,42 @@ void BufferMarks::dropLast(List &list) {
   --number;
 }
 
+namespace {
+
+/// Whether a gradient goes to a buffer of the caller's at this address.
+bool isDeliveredTo(const Mark &mark, const char *address) {
+  return mark.isMarked && mark.isCallersBuffer && mark.request != Request::Null && mark.grad &&
+         mark.grad->storage->data == address;
+}
+
+}  // namespace
+
 bool BufferMarks::isRefused(const Storage &buffer, Mark &mark, Request request) {
+  if (request == Request::Null) return false;
+  if (hasPartOf(buffer, mark)) return true;
   const auto at = lists.find(buffer.data);
-  if (at == lists.end() || request == Request::Null) return false;
+  if (at == lists.end()) return false;
   List &list = at->second;
   const bool isKnown = list.remove(&mark);
-  auto isThere = [&](const Mark &other) {
-    return other.isMarked && other.isCallersBuffer && other.request != Request::Null && other.grad &&
-           other.grad->storage->data == buffer.data;
-  };
-  while (!list.empty() && !isThere(*list.back())) dropLast(list);
-  // A mark that writes is alone.
+  while (!list.empty() && !isDeliveredTo(*list.back(), buffer.data)) dropLast(list);
+  // A mark that writes is alone, and a recorded sum has one type.
   const bool isOthers = !list.empty() && (request == Request::Write || list.back()->request == Request::Write);
+  const bool isOtherType = !list.empty() && (list.back()->shape != mark.shape || list.back()->dtype != mark.dtype);
   if (isKnown) list.insert(&mark);
-  return isOthers;
+  return isOthers || isOtherType;
+}
+
+bool BufferMarks::hasPartOf(const Storage &buffer, const Mark &mark) const {
+  bool isFound = false;
+  auto check = [&](const Storage &other) {
+    if (other.data == buffer.data && other.bytes == buffer.bytes) return;
+    const auto at = lists.find(other.data);
+    isFound |= at != lists.end() && any_of(at->second, [&](const Mark *known) {
+                 return known != &mark && isDeliveredTo(*known, other.data) && known->grad->storage == &other;
+               });
+  };
+  if (buffer.isForeign()) buffer.store->foreign.visitOverlapping(buffer, check);
+  return isFound;
 }
 
 void BufferMarks::add(const Storage &buffer, Mark &mark) {
@@ -101,6 +128,14 @@ void BufferMarks::add(const Storage &buffer, Mark &mark) {
   }
   for (const char *address : gone) lists.erase(address);
   limit = std::max<size_t>(16, 2 * number);
+}
+
+size_t BufferMarks::heapBytes() const {
+  size_t bytes = heapBlock(lists.getMemorySize());
+  // More than a few are found by a set, as large as their list or more.
+  for (const auto &[address, list] : lists)
+    if (list.size() > 4) bytes += heapBlock(list.size() * sizeof(Mark *)) + heapBlock(2 * list.size() * sizeof(Mark *));
+  return bytes;
 }
 
 RecordedGradients::~RecordedGradients() {
@@ -184,6 +219,22 @@ KindId Engine::kindOf(const OpDef &op, std::optional<KindId> &known) {
   return *known;
 }
 
+Expected<KindId> Engine::functionKind(const OpDef &op, StringRef name, size_t numArgs, size_t numOutputs) {
+  // DenseMap reserves two values.
+  SmallVector<KindId, 1> &list = functionKinds[static_cast<size_t>(hash_combine(&op, name, numArgs, numOutputs)) >> 2];
+  for (KindId id : list) {
+    const NodeKind &kind = *signatures.kind(id);
+    if (kind.op == &op && kind.spelling == name && kind.numInputs == numArgs && kind.numOutputs == numOutputs)
+      return id;
+  }
+  const std::string args = std::to_string(numArgs), outputs = std::to_string(numOutputs);
+  Expected<KindRef> kind =
+      ctx.kind(op, ctx.attrs(ArrayRef<AttrText>{{"num_args", args}, {"num_outputs", outputs}}), name);
+  if (!kind) return kind.takeError();
+  list.push_back(signatures.kindId(*kind));
+  return list.back();
+}
+
 Expected<Tensor> Engine::snapshot(const TensorImpl &impl, uint8_t mask) {
   retain(impl.storage);
   Expected<Tensor> own = makeTensor({impl.shape, impl.dtype}, impl.storage);
@@ -203,7 +254,8 @@ Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes, bool isT
   if (!(impl.tracked & trackedMask(modes))) return Error::success();
   if (isTarget && impl.producer && options.inplace == InplacePolicy::Rebase) {
     // Others would see the new contents with the old history: a view, or the leaf of which this is one.
-    if (static_cast<uint32_t>(impl.storage->owners.load(std::memory_order_relaxed)) == 1) return Error::success();
+    const bool isAlone = static_cast<uint32_t>(impl.storage->owners.load(std::memory_order_relaxed)) == 1;
+    if (isAlone && !store.isOverlapped(*impl.storage)) return Error::success();
     return Failure(ErrorKind::InplaceRecorded, describe(impl) +
                                                    " is recorded, shares its memory with another tensor, " +
                                                    "and would be overwritten while recording")

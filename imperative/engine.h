@@ -1,6 +1,7 @@
 // The parts of an Imperative. Functions expect the lock of the store to be held.
 #pragma once
 
+#include "imperative/heap_bytes.h"
 #include "imperative/host_run.h"
 #include "imperative/imperative.h"
 #include "imperative/plan_cache.h"
@@ -10,7 +11,6 @@
 #include "runtime/failures.h"
 
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 namespace gradc {
 
@@ -53,15 +53,16 @@ struct Scratch {
   std::vector<Tensor> results;
   std::vector<uint32_t> key;
   HostScratch host;
+  DenseSet<const Mark *> listed;  // whose gradients are requested
   struct Recorded {
     std::vector<Tensor> values;           // by entry of the combined graph
     std::vector<Tensor> inputs, outputs;  // of the call under way
     std::vector<Origin *> origins;        // by call, made as they are needed
     std::vector<uint32_t> versions;       // of the forward values
     std::vector<uint8_t> isDelivered;     // by result: its leaf has it already
-    llvm::SmallPtrSet<const Storage *, 16> taken;
-    DenseMap<const Storage *, const Tensor *> sums;  // by buffer of the caller
-  } recorded;                                        // for a replay call by call
+    DenseSet<const Storage *> taken;
+    DenseMap<const char *, const Tensor *> sums;  // by address of the caller's buffer
+  } recorded;                                     // for a replay call by call
 
   size_t heapBytes() const;
   void clear();
@@ -74,13 +75,16 @@ class BufferMarks {
   BufferMarks(const BufferMarks &) = delete;
   ~BufferMarks();
   void add(const Storage &buffer, Mark &mark);
-  /// REQ-09: whether another mark puts its gradient there, unless both add.
+  /// REQ-09: whether another mark puts its gradient there, unless both add to all of it, in one type.
   bool isRefused(const Storage &buffer, Mark &mark, Request request);
   size_t size() const { return number; }
+  size_t heapBytes() const;
 
  private:
-  using List = llvm::SetVector<Mark *, llvm::SmallVector<Mark *, 1>, DenseSet<Mark *>>;
+  using List = llvm::SetVector<Mark *, llvm::SmallVector<Mark *, 4>, DenseSet<Mark *>, 4>;
   void dropLast(List &list);
+  /// Whether the buffer of another mark has some of these bytes, but not the same ones.
+  bool hasPartOf(const Storage &buffer, const Mark &mark) const;
 
   DenseMap<const char *, List> lists;
   size_t number = 0, limit = 16;  // at this number, marks without other references are dropped
@@ -94,6 +98,9 @@ class RecordedGradients {
   RecordedGradients(const RecordedGradients &) = delete;
   ~RecordedGradients();
   void add(Mark &mark);
+  /// The next ones to be added need no memory.
+  void reserve(size_t number) { marks.reserve(marks.size() + number); }
+  size_t heapBytes() const { return heapBytesOf(marks); }
 
  private:
   std::vector<Mark *> marks;
@@ -105,7 +112,9 @@ class Engine {
   Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
       : owner(owner), ctx(context), options(options), store(*new Store(options.cachedBytes)),
         signatures(context, store.shapes, {options.backend, options.threads}, options.maxKernels),
-        plans(options.planBytes) {}
+        plans(options.planBytes) {
+    spare.reserve(kMaxSpare);  // they come back where nothing may fail
+  }
   ~Engine();
 
   /// Puts the first visible outputs into `outputs`, as many as fit.
@@ -148,24 +157,41 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;                           // the last one that collecting has left in nodes; see nextEpoch
+  uint32_t epoch = 0;  // the last one that collecting has left in nodes; see nextEpoch
+  static constexpr size_t kMaxSpare = 16;
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
-  std::vector<uint64_t> callKey;  // of the signature of the call under way
+
+  // Of the call under way.
+  struct Output {
+    Storage *storage = nullptr;
+    void *tensor = nullptr;
+  };
+  std::vector<uint64_t> callKey;  // of its signature
+  std::vector<Output> outputs;
+  std::vector<std::pair<Storage *, Storage *>> copies;  // what it keeps and overwrites, and the copies
 
   /// One that no node has: 0 is that of new ones.
   uint32_t nextEpoch() { return ++epoch ? epoch : ++epoch; }
 
   BufferMarks bufferMarks;
   RecordedGradients recordedGradients;
-  FailureSlot failure;                      // of kernels of calls
-  std::optional<KindId> copyKind, addKind;  // once needed
+  FailureSlot failure;                                             // of kernels of calls
+  std::optional<KindId> copyKind, addKind, sumLikeKind;            // once needed
+  DenseMap<uint64_t, llvm::SmallVector<KindId, 1>> functionKinds;  // by hash
+  DenseMap<const TensorImpl *, int64_t> outputOf;  // what a function took and gave: the output that it is, or -1
 
   /// The mark of a tensor, made if there is none. The call of a computed tensor is linked to it, for the delivery of its gradient
   /// and for hooks; tensors that are the same output of a call have one mark.
   llvm::Expected<Mark *> tiedMarkOf(TensorImpl &impl);
   /// The kind of an operator without attributes; `known` caches it.
   KindId kindOf(const OpDef &op, std::optional<KindId> &known);
+  /// The kind of a call of the host's code (function_op.h). BadAttribute for more inputs or outputs than those may have.
+  llvm::Expected<KindId> functionKind(const OpDef &op, llvm::StringRef name, size_t numArgs, size_t numOutputs);
+  /// Flags that are off.
+  std::shared_ptr<bool[]> makeFlags(size_t number) {
+    return std::allocate_shared<bool[]>(PoolAllocator<bool>(store), number);
+  }
   llvm::Error growWorkspace(size_t bytes);
   /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with `before`.
   llvm::Error addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before);

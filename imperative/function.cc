@@ -3,17 +3,19 @@
 #include "imperative/engine.h"
 #include "imperative/function_call.h"
 #include "imperative/function_op.h"
+#include "runtime/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-void deleteCall(void *call) { delete static_cast<std::shared_ptr<FunctionCall> *>(call); }
+void releaseCall(void *self) {
+  const std::shared_ptr<FunctionCall> last = std::move(*static_cast<std::shared_ptr<FunctionCall> *>(self));
+}
 
 bool tryRetain(TapeNode &node) {
   uint32_t refs = node.refs.load(std::memory_order_relaxed);
@@ -57,28 +59,31 @@ class FunctionRecorder {
  public:
   FunctionRecorder(Engine &engine, const std::shared_ptr<FunctionCall> &call, const CallRequest &request,
                    ArrayRef<bool> needs)
-      : engine(engine), call(call), request(request), needs(needs), mask(Engine::trackedMask(request.modes)) {}
+      : engine(engine), call(call), request(request), needs(needs), mask(Engine::trackedMask(request.modes)),
+        returned(PoolAllocator<Tensor>(engine.store)) {}
 
-  Expected<TensorList> run(TensorList outputs) {
-    const std::string who = "function '" + call->function->name + "'";
-    if (Error error = engine.checkOwn(outputs, "output of " + who)) return error;
+  Error run(TensorList &outputs) {
+    if (Error error = engine.checkOwn(outputs, "output of function '" + StringRef(call->function->name) + "'"))
+      return error;
     if (Error error = ownHandles(outputs)) return error;
-    if (!is_contained(needs, true) || outputs.empty()) return outputs;
+    if (!is_contained(needs, true) || outputs.empty()) return Error::success();
     if (Error error = findSignature(outputs)) return error;
-    if (!signature->isTracked) return outputs;
-    if (Error error = checkSaved(who)) return error;
+    if (!signature->isTracked) return Error::success();
+    if (Error error = checkSaved()) return error;
     return record(outputs);
   }
 
  private:
   /// Replaces an output that is an input, an earlier output or in use elsewhere by a new tensor over the same memory.
   Error ownHandles(TensorList &outputs) {
-    SmallPtrSet<const TensorImpl *, 8> taken;
-    for (const Tensor &input : request.inputs) taken.insert(input.get());
-    for (Tensor &output : outputs) {
+    DenseMap<const TensorImpl *, int64_t> &outputOf = engine.outputOf;
+    outputOf.clear();
+    for (const Tensor &input : request.inputs) outputOf[input.get()] = -1;
+    returned.assign(outputs.begin(), outputs.end());
+    for (auto [o, output] : enumerate(outputs)) {
       TensorImpl &impl = *output.get();
-      returned.push_back(output);
-      if (taken.insert(&impl).second && !impl.tracked && !impl.producer && !impl.mark) continue;
+      const bool isNew = outputOf.try_emplace(&impl, static_cast<int64_t>(o)).second;
+      if (isNew && !impl.tracked && !impl.producer && !impl.mark) continue;
       retain(impl.storage);
       Expected<Tensor> own = engine.makeTensor({impl.shape, impl.dtype}, impl.storage);
       if (!own) return own.takeError();
@@ -88,53 +93,47 @@ class FunctionRecorder {
   }
 
   Error findSignature(const TensorList &outputs) {
-    SmallVector<uint64_t, 8> key{formWord(request.modes.isTraining, request.inputs.size())};
+    std::vector<uint64_t> &key = engine.callKey;
+    key.assign({formWord(request.modes.isTraining, request.inputs.size())});
     for (auto [input, isNeeded] : zip_equal(request.inputs, needs))
       key.push_back(keyWord({input.get()->shape, input.dtype()}, isNeeded));
-    SmallVector<KnownOutput, 4> known;
-    for (auto [o, output] : enumerate(outputs)) {
-      known.push_back({{output.get()->shape, output.dtype()}, !is_contained(call->nonDifferentiable, o)});
-      key.push_back(keyWord(known.back().type, known.back().isWanted));
-    }
-    const std::string numArgs = std::to_string(request.inputs.size()), numOutputs = std::to_string(outputs.size());
-    Expected<KindRef> kind = engine.ctx.kind(
-        kFunction, engine.ctx.attrs(ArrayRef<AttrText>{{"num_args", numArgs}, {"num_outputs", numOutputs}}),
-        call->function->name);
+    Pooled<KnownOutput> known{PoolAllocator<KnownOutput>(engine.store)};
+    for (const Tensor &output : outputs) known.push_back({{output.get()->shape, output.dtype()}});
+    for (size_t o : call->nonDifferentiable)
+      if (o < known.size()) known[o].isWanted = false;
+    for (const KnownOutput &output : known) key.push_back(keyWord(output.type, output.isWanted));
+    Expected<KindId> kind = engine.functionKind(kFunction, call->function->name, request.inputs.size(), outputs.size());
     if (!kind) return kind.takeError();
-    Expected<Signature *> found = engine.signatures.find(engine.signatures.kindId(*kind), key, known);
+    Expected<Signature *> found = engine.signatures.find(*kind, key, known);
     if (!found) return found.takeError();
     signature = *found;
     return Error::success();
   }
 
-  Error checkSaved(const Twine &who) {
+  Error checkSaved() {
+    const StringRef name = call->function->name;
     for (const Tensor &value : call->given) {
       if (!value) continue;
-      if (Error error = engine.checkOwn(value, "value saved by " + who)) return error;
+      if (Error error = engine.checkOwn(value, "value saved by function '" + name + "'")) return error;
       if (value.get()->storage->isInference)
-        return Failure(ErrorKind::StaleVersion,
-                       Engine::describe(*value.get()) + ", which " + who + " saves, was made in inference mode")
+        return Failure(ErrorKind::StaleVersion, Engine::describe(*value.get()) + ", which function '" + name +
+                                                    "' saves, was made in inference mode")
             .note("clone it outside of InferenceScope");
     }
     return Error::success();
   }
 
-  Expected<TensorList> record(TensorList &outputs) {
+  Error record(TensorList &outputs) {
+    Pooled<FunctionCall::Saved> saved{PoolAllocator<FunctionCall::Saved>(engine.store)};
+    if (Error error = snapshot(saved)) return error;
     const size_t bytes = TapeNode::bytes(request.inputs.size(), 0);
-    auto holder = std::make_unique<std::shared_ptr<FunctionCall>>(call);
-    Storage *const state = engine.store.foreignStorage(nullptr, 0, deleteCall, holder.get());
+    Storage *const state = engine.store.foreignStorage(nullptr, 0, releaseCall, &call->self);
     void *const block = state ? engine.store.allocate(bytes) : nullptr;
-    SmallVector<FunctionCall::Saved, 2> saved;
-    Error failure = block ? snapshot(saved) : Failure(ErrorKind::TooLarge, "no memory to record a function");
-    if (failure) {
-      if (block) engine.store.freeSized(block, bytes);
-      if (state) {
-        state->release = nullptr;
-        release(state);
-      }
-      return failure;
+    if (!block) {
+      if (state) release(state);
+      return Failure(ErrorKind::TooLarge, "no memory to record a function");
     }
-    holder.release();
+    call->self = call;
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(request.inputs.size()),
                                                 .numKept = 0,
                                                 .isFunction = true,
@@ -161,22 +160,23 @@ class FunctionRecorder {
       std::lock_guard guard(call->mutex);
       call->saved = std::move(saved);
       call->node = node;
-      call->text = engine.describe(*node);
+      call->number = node->call;
     }
     release(node);
-    return std::move(outputs);
+    return Error::success();
   }
 
   /// Saves values with the history and the version that they have now; recognizes inputs and outputs by their handles.
-  Error snapshot(SmallVectorImpl<FunctionCall::Saved> &saved) {
+  Error snapshot(Pooled<FunctionCall::Saved> &saved) {
+    saved.reserve(call->given.size());
     for (const Tensor &value : call->given) {
       saved.emplace_back();
       if (!value) continue;
       TensorImpl &impl = *value.get();
-      const auto output = llvm::find(returned, value);
-      const bool isOutput = output != returned.end() && !is_contained(request.inputs, value);
+      const auto output = engine.outputOf.find(&impl);
+      const bool isOutput = output != engine.outputOf.end() && output->second >= 0;
       if (isOutput) {
-        saved.back().output = static_cast<int32_t>(output - returned.begin());
+        saved.back().output = static_cast<int32_t>(output->second);
         retain(impl.storage);
       }
       Expected<Tensor> copy =
@@ -194,7 +194,7 @@ class FunctionRecorder {
   const ArrayRef<bool> needs;
   const uint8_t mask;
   Signature *signature = nullptr;
-  TensorList returned;  // the handles that `forward` gave
+  Pooled<Tensor> returned;  // the handles that `forward` gave
 };
 
 }  // namespace
@@ -205,7 +205,7 @@ std::shared_ptr<FunctionCall> &functionCallOf(Storage &state) {
 
 void releaseSaved(Storage &state) {
   FunctionCall &call = *functionCallOf(state);
-  SmallVector<FunctionCall::Saved, 2> saved;
+  Pooled<FunctionCall::Saved> saved(call.saved.get_allocator());
   std::lock_guard guard(call.mutex);
   call.isCleared |= !call.saved.empty();
   call.node = nullptr;
@@ -216,59 +216,73 @@ Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &fu
   if (!function || !function->forward || !function->backward)
     return Failure(ErrorKind::BadCallback, "a function to apply has no forward or no backward");
   const Modes modes = modesOf(*this);
-  const auto call = std::make_shared<FunctionCall>();
-  call->function = function;
-  SmallVector<bool, 4> needs;
-  {
+  std::shared_ptr<FunctionCall> call;
+  std::shared_ptr<bool[]> needs;
+  auto prepare = [&]() -> Error {
     StoreLock lock(engine->store);
-    if (Error error = engine->checkOwn(inputs, "input of function '" + function->name + "'")) return error;
-    for (const Tensor &input : inputs)
-      needs.push_back(isFloating(input.dtype()) && (input.get()->tracked & Engine::trackedMask(modes)) != 0);
-  }
-  const FunctionContext context(call, needs);
+    if (Error error = engine->checkOwn(inputs, "input of function '" + StringRef(function->name) + "'")) return error;
+    call = std::allocate_shared<FunctionCall>(PoolAllocator<FunctionCall>(engine->store), engine->store, function,
+                                              inputs.size());
+    needs = engine->makeFlags(inputs.size());
+    for (auto [i, input] : enumerate(inputs))
+      needs[i] = isFloating(input.dtype()) && (input.get()->tracked & Engine::trackedMask(modes)) != 0;
+    return Error::success();
+  };
+  if (Error error = catching("to call a function", prepare)) return error;
+  const auto endCall = make_scope_exit([&] {
+    call->isForward = false;
+    call->given.clear();
+  });
   Expected<TensorList> outputs = [&] {
     NoGradScope quiet(*this);
-    return function->forward(context, inputs);
+    return function->forward(FunctionContext(call, needs), inputs);
   }();
-  if (!outputs) return outputs;
-  StoreLock lock(engine->store);
-  const CallRequest request{.kind = {}, .inputs = inputs, .modes = modes, .site = site};
-  Expected<TensorList> results = FunctionRecorder(*engine, call, request, needs).run(std::move(*outputs));
-  call->given.clear();
-  return results;
+  auto record = [&]() -> Error {
+    StoreLock lock(engine->store);
+    const CallRequest request{.kind = {}, .inputs = inputs, .modes = modes, .site = site};
+    return FunctionRecorder(*engine, call, request, ArrayRef(needs.get(), inputs.size())).run(*outputs);
+  };
+  if (outputs)
+    if (Error error = catching("to record a function", record)) return error;
+  return outputs;
 }
 
-void FunctionContext::save(Tensors values) const { call->given.assign(values.begin(), values.end()); }
-void FunctionContext::markNonDifferentiable(size_t output) const { call->nonDifferentiable.push_back(output); }
+// Later it would keep the outputs, which keep the call.
+void FunctionContext::save(Tensors values) const {
+  if (call->isForward) call->given.assign(values.begin(), values.end());
+}
+void FunctionContext::markNonDifferentiable(size_t output) const {
+  if (call->isForward) call->nonDifferentiable.push_back(output);
+}
 void FunctionContext::setMaterializes(bool isOn) const { call->materializes = isOn; }
-bool FunctionContext::needsGradient(size_t input) const { return input < needs.size() && needs[input]; }
+bool FunctionContext::needsGradient(size_t input) const { return input < call->numInputs && needs[input]; }
 std::shared_ptr<void> &FunctionContext::data() const { return call->data; }
 
 Expected<TensorList> FunctionContext::saved() const {
-  SmallVector<FunctionCall::Saved, 2> list;
-  TapeNode *node = nullptr;
-  {
-    std::lock_guard guard(call->mutex);
-    if (call->isCleared)
-      return Failure(ErrorKind::HistoryCleared,
-                     "what " + call->text + " saved was released by an earlier backward without `retain`")
-          .note("retain on the first call to run another one over the same history");
-    list = call->saved;
-    if (call->node && tryRetain(*call->node)) node = call->node;
-  }
-  const auto endNode = make_scope_exit([&] {
-    if (node) release(node);
-  });
   TensorList values;
-  for (auto [i, saved] : enumerate(list)) {
+  for (size_t i = 0;; ++i) {
+    FunctionCall::Saved saved;
+    TapeNode *node = nullptr;
+    {
+      std::lock_guard guard(call->mutex);
+      if (call->isCleared)
+        return Failure(ErrorKind::HistoryCleared,
+                       "what " + call->describe() + " saved was released by an earlier backward without `retain`")
+            .note("retain on the first call to run another one over the same history");
+      if (i == call->saved.size()) return values;
+      saved = call->saved[i];
+      if (call->node && tryRetain(*call->node)) node = call->node;
+    }
+    const auto endNode = make_scope_exit([&] {
+      if (node) release(node);
+    });
     if (saved.value && saved.value.version() != saved.version)
-      return Failure(ErrorKind::StaleVersion, "value " + Twine(i) + " that " + call->text +
+      return Failure(ErrorKind::StaleVersion, "value " + Twine(i) + " that " + call->describe() +
                                                   " saved was overwritten: its gradient needs version " +
                                                   Twine(saved.version) + ", it is " + Twine(saved.value.version()));
     values.push_back(saved.value ? handOut(saved, node) : Tensor());
     if (saved.value && !values.back()) return Failure(ErrorKind::TooLarge, "no memory for a saved value");
   }
-  return values;
 }
 
 }  // namespace gradc

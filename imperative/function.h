@@ -32,12 +32,13 @@ struct FunctionCall;
 /// What one call of a Function shares with its gradient. A handle: copies refer to the same call and may outlive it.
 class FunctionContext {
  public:
-  FunctionContext(std::shared_ptr<FunctionCall> call, llvm::ArrayRef<bool> needs)
-      : call(std::move(call)), needs(needs.begin(), needs.end()) {}
+  /// `needs`: per input.
+  FunctionContext(std::shared_ptr<FunctionCall> call, std::shared_ptr<const bool[]> needs)
+      : call(std::move(call)), needs(std::move(needs)) {}
 
   // ---- for `forward`
-  /// Sets what `saved` returns, gaps included: inputs and outputs with their history. The last list counts. Values that may not
-  /// be kept, or that were overwritten, are errors as for operators (E-31).
+  /// Sets what `saved` returns, gaps included: inputs and outputs with their history. The last list counts; none does after
+  /// `forward`. Values that may not be kept, or that were overwritten, are errors as for operators (E-31).
   void save(Tensors values) const;
   /// The output is not tracked.
   void markNonDifferentiable(size_t output) const;
@@ -56,7 +57,7 @@ class FunctionContext {
 
  private:
   std::shared_ptr<FunctionCall> call;
-  llvm::SmallVector<bool, 4> needs;  // per input
+  std::shared_ptr<const bool[]> needs;
 };
 
 struct Function {

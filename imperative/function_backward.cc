@@ -27,7 +27,7 @@ class Results {
   Results(Engine &engine, const TapeNode &node, bool isRecording)
       : engine(engine), node(node), recording(isRecording ? Recording::On : Recording::Off) {}
 
-  Error run(MutableArrayRef<Tensor> given, ArrayRef<bool> wanted, TensorList &results) {
+  Error run(MutableArrayRef<Tensor> given, ArrayRef<bool> wanted, MutableArrayRef<Tensor> results) {
     const size_t number = node.signature->numInputs();
     while (given.size() > number && !given.back()) given = given.drop_back();
     if (given.size() != number)
@@ -64,9 +64,8 @@ class Results {
     if (!like) return like.takeError();
     const Tensor operands[] = {gradient, std::move(*like)};
     Tensor sum;
-    const KindRef kind = cantFail(engine.ctx.kind(*sumLike, Attrs()));
-    if (Error error = engine.call({engine.signatures.kindId(kind), operands, {recording}, node.site()}, sum))
-      return error;
+    const KindId kind = engine.kindOf(*sumLike, engine.sumLikeKind);
+    if (Error error = engine.call({kind, operands, {recording}, node.site()}, sum)) return error;
     return sum;
   }
 
@@ -83,10 +82,14 @@ Expected<Tensor> zerosOf(Engine &engine, OperandType type) {
 
 /// Records what a function that is only once differentiable has computed, as a call without a gradient that reads the operands
 /// of the function and of its gradient.
-Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradients, TensorList &results) {
-  SmallVector<uint64_t, 8> key{0};
-  SmallVector<KnownOutput, 4> known;
-  SmallVector<Edge, 8> edges;
+Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradients, MutableArrayRef<Tensor> results) {
+  std::vector<uint64_t> &key = engine.callKey;
+  key.assign({0});
+  Pooled<KnownOutput> known{PoolAllocator<KnownOutput>(engine.store)};
+  Pooled<Edge> edges{PoolAllocator<Edge>(engine.store)};
+  key.reserve(1 + gradients.size() + node.numEdges + results.size());  // nothing may fail while edges are held
+  known.reserve(results.size());
+  edges.reserve(gradients.size() + node.numEdges);
   bool isTracked = false, isByLeaf = false;
   for (const Tensor &gradient : gradients) {
     if (!gradient) continue;
@@ -106,12 +109,10 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
   }
   isByLeaf |= node.isTrackedByLeaf;
   key[0] = formWord(false, edges.size());
-  TensorList made;
   for (const Tensor &result : results) {
     if (!result) continue;
     known.push_back({{result.get()->shape, result.dtype()}});
     key.push_back(keyWord(known.back().type, true));
-    made.push_back(result);
   }
   auto letGo = [&] {
     for (const Edge &edge : edges) {
@@ -119,12 +120,11 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
       else if (edge.kind() == Edge::Kind::Leaf || edge.kind() == Edge::Kind::Named) release(edge.mark());
     }
   };
-  if (made.empty() || !isTracked) return letGo(), Error::success();
-  const std::string numArgs = std::to_string(edges.size()), numOutputs = std::to_string(made.size());
-  const KindRef kind = cantFail(engine.ctx.kind(
-      kOnceFunction, engine.ctx.attrs(ArrayRef<AttrText>{{"num_args", numArgs}, {"num_outputs", numOutputs}}),
-      node.signature->handle->spelling));
-  Expected<Signature *> signature = engine.signatures.find(engine.signatures.kindId(kind), key, known);
+  if (known.empty() || !isTracked) return letGo(), Error::success();
+  Expected<KindId> kind =
+      engine.functionKind(kOnceFunction, node.signature->handle->spelling, edges.size(), known.size());
+  if (!kind) return letGo(), kind.takeError();
+  Expected<Signature *> signature = engine.signatures.find(*kind, key, known);
   if (!signature) return letGo(), signature.takeError();
   void *const block = engine.store.allocate(TapeNode::bytes(edges.size(), 0));
   if (!block) return letGo(), Failure(ErrorKind::TooLarge, "no memory to record a function");
@@ -159,8 +159,8 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
 
 }  // namespace
 
-Error HostRun::runFunction(size_t number, MutableArrayRef<Tensor> gradients, ArrayRef<bool> wanted,
-                           TensorList &results) {
+Error HostRun::runFunction(size_t number, MutableArrayRef<Tensor> gradients,
+                           const std::shared_ptr<const bool[]> &wanted, MutableArrayRef<Tensor> results) {
   const TapeNode &node = *scratch.nodes[number];
   const std::shared_ptr<FunctionCall> call = functionCallOf(*stateOf(number));
   if (call->materializes)
@@ -170,7 +170,6 @@ Error HostRun::runFunction(size_t number, MutableArrayRef<Tensor> gradients, Arr
       if (!zeros) return zeros.takeError();
       gradient = std::move(*zeros);
     }
-  results.assign(node.signature->numInputs(), Tensor());
   const bool isRecorded = isRecording && !call->function->isOnceDifferentiable;
   std::optional<Expected<TensorList>> given;
   {
@@ -178,7 +177,8 @@ Error HostRun::runFunction(size_t number, MutableArrayRef<Tensor> gradients, Arr
     given.emplace(call->function->backward(FunctionContext(call, wanted), gradients));
   }
   if (!*given) return given->takeError();
-  if (Error error = Results(engine, node, isRecorded).run(**given, wanted, results)) return error;
+  if (Error error = Results(engine, node, isRecorded).run(**given, ArrayRef(wanted.get(), results.size()), results))
+    return error;
   return isRecording && !isRecorded ? recordOnce(engine, node, gradients, results) : Error::success();
 }
 

@@ -21,6 +21,11 @@ constexpr AttrSpec kFunctionAttrs[] = {
     kNumArgs,
     required<&FunctionParams::numOutputs>("num_outputs", "number of outputs").atLeast(1).atMost(kMaxPorts),
 };
+// Inputs are the operands of a function, of its gradient too.
+constexpr AttrSpec kOnceAttrs[] = {
+    required<&FunctionParams::numArgs>("num_args", "number of inputs").atLeast(1).atMost(2 * kMaxPorts),
+    required<&FunctionParams::numOutputs>("num_outputs", "number of outputs").atLeast(1).atMost(kMaxPorts),
+};
 constexpr AttrSpec kGradientAttrs[] = {
     kNumArgs,
     required<&FunctionParams::arriving>("outputs", "outputs that a gradient arrives at").atLeast(0).atMost(kMaxPorts),
@@ -61,13 +66,13 @@ void gradientTypes(DTypeInference &t) {
 // Never called: see the head of function_op.h.
 void notHere(const KernelCall &call) { throw KernelError{("'" + call.kind->spelling + "' is code of the host").str()}; }
 
-constexpr OpDef function(StringRef name, StringRef summary) {
+constexpr OpDef function(StringRef name, StringRef summary, ArrayRef<AttrSpec> attrs) {
   OpDef op;
   op.name = name;
   op.summary = summary;
   op.inputs = {{}, numArgs, true};
   op.outputs = {{}, numOutputs, true};
-  op.attrs = kFunctionAttrs;
+  op.attrs = attrs;
   op.params = paramsOf<FunctionParams>();
   op.shape = [](ShapeInference &) {};  // the call knows
   op.dtype = [](DTypeInference &) {};
@@ -83,8 +88,9 @@ constexpr OpDef withGradient(OpDef op) {
 
 }  // namespace
 
-constinit const OpDef kFunction = withGradient(function("_function", "code of the host"));
-constinit const OpDef kOnceFunction = function("_once_function", "gradients that code of the host computed");
+constinit const OpDef kFunction = withGradient(function("_function", "code of the host", kFunctionAttrs));
+constinit const OpDef kOnceFunction =
+    function("_once_function", "gradients that code of the host computed", kOnceAttrs);
 
 constinit const OpDef kFunctionGradient = {
     .name = "_function_gradient",

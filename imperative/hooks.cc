@@ -2,6 +2,7 @@
 #include "imperative/hooks.h"
 
 #include "imperative/engine.h"
+#include "runtime/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -10,7 +11,12 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-void deleteHooks(void *hooks) { delete static_cast<HookList *>(hooks); }
+void releaseHooks(void *hooks) {
+  HookList *const list = static_cast<HookList *>(hooks);
+  Store *const store = list->store;
+  list->~HookList();
+  store->freeSized(list, sizeof(HookList));
+}
 
 /// The checks for both kinds of hooks: E-44, E-21, E-06.
 Error checkHook(const Engine &engine, const Tensor &x, const TensorHook &hook) {
@@ -29,24 +35,28 @@ Expected<HookList *> hooksOf(Engine &engine, TensorImpl &impl) {
   if (!mark) return mark.takeError();
   Storage *&hooks = (*mark)->hooks;
   if (!hooks) {
-    auto list = std::make_unique<HookList>();
-    hooks = engine.store.foreignStorage(nullptr, 0, deleteHooks, list.get());
+    void *const block = engine.store.allocate(sizeof(HookList));
+    hooks = block ? engine.store.foreignStorage(nullptr, 0, releaseHooks, block) : nullptr;
+    if (block && !hooks) engine.store.freeSized(block, sizeof(HookList));
     if (!hooks) return Failure(ErrorKind::TooLarge, "no memory for a hook");
-    list.release();
+    new (block) HookList{&engine.store, nullptr, nullptr};
   }
   return static_cast<HookList *>(hooks->releaseUser);
 }
 
 /// Appends a hook and drops those that were removed. `old` gets the previous rows, to be destroyed without the lock.
-HookHandle add(HookRows &rows, TensorHook hook, HookRows &old) {
-  auto longer = std::make_shared<std::vector<std::shared_ptr<HookEntry>>>();
+HookHandle add(Store &store, HookRows &rows, TensorHook &hook, HookRows &old) {
+  using Rows = Pooled<std::shared_ptr<HookEntry>>;
+  const PoolAllocator<Rows> pool(store);
+  const auto longer = std::allocate_shared<Rows>(pool, pool);
+  longer->reserve(1 + (rows ? rows->size() : 0));
   if (rows)
     for (const std::shared_ptr<HookEntry> &entry : *rows)
       if (!entry->isRemoved) longer->push_back(entry);
-  auto entry = std::make_shared<HookEntry>();
+  const auto entry = std::allocate_shared<HookEntry>(pool);
   entry->call = std::move(hook);
   longer->push_back(entry);
-  old = std::exchange(rows, std::move(longer));
+  old = std::exchange(rows, longer);
   return HookHandle(entry);
 }
 
@@ -67,10 +77,11 @@ Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
   HookRows old;
   StoreLock lock(engine->store);
   if (Error error = checkHook(*engine, x, hook)) return error;
-  TensorImpl &impl = *x.get();
-  Expected<HookList *> hooks = hooksOf(*engine, impl);
-  if (!hooks) return hooks.takeError();
-  return add((*hooks)->before, std::move(hook), old);
+  return catching("for a hook", [&]() -> Expected<HookHandle> {
+    Expected<HookList *> hooks = hooksOf(*engine, *x.get());
+    if (!hooks) return hooks.takeError();
+    return add(engine->store, (*hooks)->before, hook, old);
+  });
 }
 
 Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, TensorHook hook) {
@@ -81,17 +92,22 @@ Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, Tenso
   if (impl.producer)
     return Failure(ErrorKind::HookNotLeaf, Engine::describe(impl) + " is not a leaf: post-accumulate hooks need a leaf")
         .note("add a hook of its gradient instead");
-  Expected<HookList *> hooks = hooksOf(*engine, impl);
-  if (!hooks) return hooks.takeError();
-  if (!impl.mark->owner.load(std::memory_order_relaxed)) impl.mark->owner.store(&impl, std::memory_order_relaxed);
-  return add((*hooks)->after, std::move(hook), old);
+  return catching("for a hook", [&]() -> Expected<HookHandle> {
+    Expected<HookList *> hooks = hooksOf(*engine, impl);
+    if (!hooks) return hooks.takeError();
+    HookHandle handle = add(engine->store, (*hooks)->after, hook, old);
+    if (!impl.mark->owner.load(std::memory_order_relaxed)) impl.mark->owner.store(&impl, std::memory_order_relaxed);
+    return handle;
+  });
 }
 
 Error Imperative::queueCallback(FinalCallback callback) {
-  if (!callback) return Failure(ErrorKind::BadCallback, "the callback is empty");
-  if (HostRun::queue(*engine, std::move(callback))) return Error::success();
-  return Failure(ErrorKind::CallbackScope, "a final callback was queued outside of a backward")
-      .note("queue it inside a hook, or inside another callback");
+  return catchingBadAlloc("to queue a callback", [&]() -> Error {
+    if (!callback) return Failure(ErrorKind::BadCallback, "the callback is empty");
+    if (HostRun::queue(*engine, std::move(callback))) return Error::success();
+    return Failure(ErrorKind::CallbackScope, "a final callback was queued outside of a backward")
+        .note("queue it inside a hook, or inside another callback");
+  });
 }
 
 }  // namespace gradc

@@ -40,10 +40,12 @@ class HookHandle {
 };
 
 /// Replaced as a whole when one is added, so that a run keeps those it began with.
-using HookRows = std::shared_ptr<const std::vector<std::shared_ptr<HookEntry>>>;
+using HookRows = std::shared_ptr<const Pooled<std::shared_ptr<HookEntry>>>;
 
-/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated.
+/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated. In the pool, as
+/// they are themselves.
 struct HookList {
+  Store *store;
   HookRows before, after;
 };
 /// Null if all of them were removed.

@@ -40,20 +40,20 @@ void HostRun::addTap(const HostScratch::Tap &tap) {
 
 void HostRun::hold(const Collected &collected, ArrayRef<Mark *> marks, Tensors heads) {
   for (TapeNode *node : collected.nodes()) {
-    retain(node);
     scratch.nodes.push_back(node);
-    if (node->state) retain(node->state);
+    retain(node);
     scratch.states.push_back(node->state);
+    if (node->state) retain(node->state);
   }
   for (ArrayRef<Mark *> list : {collected.leaves(), marks})
     for (Mark *mark : list) {
-      retain(mark);
       scratch.marks.push_back(mark);
+      retain(mark);
     }
   for (const Tensor &head : heads) {
     if (!head) continue;
-    retain(head.get()->storage);
     scratch.heads.push_back(head.get()->storage);
+    retain(head.get()->storage);
   }
 }
 

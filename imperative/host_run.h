@@ -5,6 +5,8 @@
 #include "imperative/collect.h"
 #include "imperative/hooks.h"
 
+#include "llvm/ADT/BitVector.h"
+
 namespace gradc {
 
 class StoreLock;
@@ -28,6 +30,7 @@ struct HostScratch {
   std::vector<Storage *> states;  // of the nodes; null: none
   std::vector<Storage *> heads;   // memory of the head gradients
   std::vector<Held> values;
+  llvm::BitVector missing;  // by entry: gradients that functions did not give
   std::vector<FinalCallback> callbacks;
   std::vector<uint32_t> resultOf;  // by collected leaf: position of its gradient among the results
   std::vector<uint32_t> late;      // results, ascending, of leaves whose hooks after the accumulation have not run
@@ -58,11 +61,11 @@ class HostRun {
   llvm::Error runHooks(size_t tap, Tensor &gradient);
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
-  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived.
-  /// `results`: per input, of its shape and type; no tensor: it contributes nothing, or was not requested. E-46, E-57,
-  /// E-39, E-44, and the function's own error.
-  llvm::Error runFunction(size_t call, llvm::MutableArrayRef<Tensor> gradients, llvm::ArrayRef<bool> wanted,
-                          TensorList &results);
+  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived. `wanted`: per
+  /// input. `results`: per input, none at first, then of its shape and type; no tensor: it contributes nothing, or was not
+  /// requested. E-46, E-57, E-39, E-44, and the function's own error.
+  llvm::Error runFunction(size_t call, llvm::MutableArrayRef<Tensor> gradients,
+                          const std::shared_ptr<const bool[]> &wanted, llvm::MutableArrayRef<Tensor> results);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();
   /// Queues a callback for the end of the innermost backward of this engine whose host code the calling thread is in; false if

@@ -2,6 +2,8 @@
 #include "imperative/engine.h"
 #include "imperative/recorded_graph.h"
 
+#include "runtime/failures.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <cstring>
@@ -16,6 +18,28 @@ Tensor orNone(Expected<Tensor> &&tensor) {
   if (tensor) return *tensor;
   consumeError(tensor.takeError());
   return Tensor();
+}
+
+/// An object of the host behind TapeNode::state.
+struct HeldObject {
+  std::shared_ptr<void> object;
+  Store *store;
+};
+
+void releaseObject(void *held) {
+  HeldObject last = std::move(*static_cast<HeldObject *>(held));
+  last.object.reset();
+  last.store->freeSized(held, sizeof(HeldObject));
+}
+
+/// Null without memory; then the object is still the caller's.
+Storage *holdObject(Store &store, std::shared_ptr<void> &object) {
+  void *const block = store.allocate(sizeof(HeldObject));
+  if (!block) return nullptr;
+  Storage *const storage = store.foreignStorage(nullptr, 0, releaseObject, block);
+  if (storage) new (block) HeldObject{std::move(object), &store};
+  else store.freeSized(block, sizeof(HeldObject));
+  return storage;
 }
 
 }  // namespace
@@ -37,9 +61,11 @@ Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
       for (StringRef name : engine->ctx.ops.suggest(op))
         error.notes.push_back({("did you mean '" + name + "'?").str(), {}});
     });
-  Expected<KindRef> handle = engine->ctx.kind(*def, engine->ctx.attrs(attrs), op);
-  if (!handle) return handle.takeError();
-  return engine->signatures.kindId(*handle);
+  return catching("to make a kind", [&]() -> Expected<KindId> {
+    Expected<KindRef> handle = engine->ctx.kind(*def, engine->ctx.attrs(attrs), op);
+    if (!handle) return handle.takeError();
+    return engine->signatures.kindId(*handle);
+  });
 }
 
 KindId Imperative::kind(const KindRef &handle) {
@@ -48,33 +74,37 @@ KindId Imperative::kind(const KindRef &handle) {
 }
 
 Expected<Tensor> Imperative::make(Dims dims, DType dtype) {
-  StoreLock lock(engine->store);
-  Expected<OperandType> type = engine->typeOf(dims, dtype);
-  if (!type) return type.takeError();
-  Expected<Tensor> tensor = engine->makeTensor(*type, nullptr);
-  if (tensor) tensor->get()->storage->isInference = modesOf(*this).isInference;
-  return tensor;
+  return catchingBadAlloc("to make a tensor", [&]() -> Expected<Tensor> {
+    StoreLock lock(engine->store);
+    Expected<OperandType> type = engine->typeOf(dims, dtype);
+    if (!type) return type.takeError();
+    Expected<Tensor> tensor = engine->makeTensor(*type, nullptr);
+    if (tensor) tensor->get()->storage->isInference = modesOf(*this).isInference;
+    return tensor;
+  });
 }
 
 Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release)(void *), void *user) {
-  StoreLock lock(engine->store);
-  Expected<OperandType> type = engine->typeOf(memory.shape, memory.dtype);
-  if (!type) return type.takeError();
-  if (reinterpret_cast<uintptr_t>(memory.data) % dtypeBytes(memory.dtype) != 0)
-    return Failure(ErrorKind::BindingMismatch,
-                   "the address is not a multiple of the " + Twine(dtypeBytes(memory.dtype)) + " bytes of an element");
-  if (!memory.data && memory.bytes() != 0)
-    return Failure(ErrorKind::BindingMismatch,
-                   "the address is null, expected that of " + Twine(memory.bytes()) + " bytes");
-  if (!memory.isRowMajorDense()) return Failure(ErrorKind::BindingMismatch, "expected row-major, dense memory");
-  Storage *const storage = engine->store.foreignStorage(memory.data, memory.bytes(), release, user);
-  if (!storage) return Failure(ErrorKind::TooLarge, "no memory for a tensor");
-  gradc::retain(storage);
-  Expected<Tensor> tensor = engine->makeTensor(*type, storage);
-  if (!tensor) storage->release = nullptr;
-  else storage->isInference = modesOf(*this).isInference;
-  gradc::release(storage);
-  return tensor;
+  return catchingBadAlloc("to make a tensor", [&]() -> Expected<Tensor> {
+    StoreLock lock(engine->store);
+    Expected<OperandType> type = engine->typeOf(memory.shape, memory.dtype);
+    if (!type) return type.takeError();
+    if (reinterpret_cast<uintptr_t>(memory.data) % dtypeBytes(memory.dtype) != 0)
+      return Failure(ErrorKind::BindingMismatch, "the address is not a multiple of the " +
+                                                     Twine(dtypeBytes(memory.dtype)) + " bytes of an element");
+    if (!memory.data && memory.bytes() != 0)
+      return Failure(ErrorKind::BindingMismatch,
+                     "the address is null, expected that of " + Twine(memory.bytes()) + " bytes");
+    if (!memory.isRowMajorDense()) return Failure(ErrorKind::BindingMismatch, "expected row-major, dense memory");
+    Storage *const storage = engine->store.foreignStorage(memory.data, memory.bytes(), release, user);
+    if (!storage) return Failure(ErrorKind::TooLarge, "no memory for a tensor");
+    gradc::retain(storage);
+    Expected<Tensor> tensor = engine->makeTensor(*type, storage);
+    if (!tensor) storage->release = nullptr;
+    else storage->isInference = modesOf(*this).isInference;
+    gradc::release(storage);
+    return tensor;
+  });
 }
 
 Tensor Imperative::uninitialized(Dims dims, DType dtype) { return orNone(make(dims, dtype)); }
@@ -102,12 +132,14 @@ Tensor Imperative::detach(const Tensor &x) {
 }
 
 Error Imperative::setName(const Tensor &x, StringRef name) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  Expected<Mark *> mark = engine->markOf(*x.get());
-  if (!mark) return mark.takeError();
-  (*mark)->name = name.str();
-  return Error::success();
+  return catchingBadAlloc("for a name", [&]() -> Error {
+    StoreLock lock(engine->store);
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    Expected<Mark *> mark = engine->markOf(*x.get());
+    if (!mark) return mark.takeError();
+    gradc::setName(**mark, name);
+    return Error::success();
+  });
 }
 
 Expected<Tensor> Imperative::call(KindId kind, Tensors inputs, CallSite site) {
@@ -118,30 +150,30 @@ Expected<Tensor> Imperative::call(KindId kind, Tensors inputs, CallSite site) {
   return output;
 }
 
+/// Returns every visible output.
+static Expected<TensorList> callForAll(Engine &engine, const CallRequest &request) {
+  return catchingBadAlloc("to run an operator", [&]() -> Expected<TensorList> {
+    if (Error error = engine.checkOwn(request.kind)) return error;
+    TensorList outputs(engine.signatures.kind(request.kind)->numVisible);
+    if (Error error = engine.call(request, outputs)) return error;
+    return outputs;
+  });
+}
+
 Expected<TensorList> Imperative::callAll(KindId kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(kind)) return error;
-  TensorList outputs(engine->signatures.kind(kind)->numVisible);
-  if (Error error = engine->call({kind, inputs, modes, site}, outputs)) return error;
-  return outputs;
+  return callForAll(*engine, {kind, inputs, modes, site});
 }
 
 Expected<TensorList> Imperative::callWith(std::shared_ptr<void> state, KindId kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(kind)) return error;
-  TensorList outputs(engine->signatures.kind(kind)->numVisible);
-  auto holder = std::make_unique<std::shared_ptr<void>>(std::move(state));
-  auto end = [](void *object) { delete static_cast<std::shared_ptr<void> *>(object); };
-  Storage *const storage = engine->store.foreignStorage(nullptr, 0, end, holder.get());
-  if (!storage) return Failure(ErrorKind::TooLarge, "no memory for the object of a call");
-  holder.release();
   CallRequest request{kind, inputs, modes, site};
-  request.state = storage;
-  Error error = engine->call(request, outputs);
-  release(storage);
-  if (error) return error;
+  request.state = holdObject(engine->store, state);
+  if (!request.state) return Failure(ErrorKind::TooLarge, "no memory for the object of a call");
+  Expected<TensorList> outputs = callForAll(*engine, request);
+  release(request.state);
   return outputs;
 }
 
@@ -165,25 +197,27 @@ Error Imperative::willWrite(const Tensor &x) {
 }
 
 Expected<Graph> Imperative::graphOf(Tensors ys) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(ys, "y")) return error;
-  SmallVector<TapeValue, 4> values;
-  for (const Tensor &y : ys) {
-    values.push_back(TapeValue::of(*y.get()));
-    if (!values.back().isTracked())
-      return Failure(ErrorKind::NoGraph, Engine::describe(*y.get()) + " was not recorded")
-          .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
-          .note("if an earlier backward cleared its history, set `retain` on that call");
-  }
-  Collected collected;
-  auto describe = [&](const TapeNode &node) { return engine->describe(node); };
-  if (Error error = collected.collect(values, engine->nextEpoch(), false, describe)) return error;
-  SmallVector<uint32_t, 4> heads;
-  for (const TapeValue &value : values) heads.push_back(collected.word(value));
-  Expected<RecordedGraph> graph =
-      recordedGraph(engine->ctx, engine->store.shapes, collected, heads, RecordedNames::Files);
-  if (!graph) return graph.takeError();
-  return graph->graph;
+  return catchingBadAlloc("to make a graph", [&]() -> Expected<Graph> {
+    StoreLock lock(engine->store);
+    if (Error error = engine->checkOwn(ys, "y")) return error;
+    SmallVector<TapeValue, 4> values;
+    for (const Tensor &y : ys) {
+      values.push_back(TapeValue::of(*y.get()));
+      if (!values.back().isTracked())
+        return Failure(ErrorKind::NoGraph, Engine::describe(*y.get()) + " was not recorded")
+            .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
+            .note("if an earlier backward cleared its history, set `retain` on that call");
+    }
+    Collected collected;
+    auto describe = [&](const TapeNode &node) { return engine->describe(node); };
+    if (Error error = collected.collect(values, engine->nextEpoch(), false, describe)) return error;
+    SmallVector<uint32_t, 4> heads;
+    for (const TapeValue &value : values) heads.push_back(collected.word(value));
+    Expected<RecordedGraph> graph =
+        recordedGraph(engine->ctx, engine->store.shapes, collected, heads, RecordedNames::Files);
+    if (!graph) return graph.takeError();
+    return graph->graph;
+  });
 }
 
 CacheStats Imperative::cacheStats() const {
@@ -200,6 +234,7 @@ MemoryStats Imperative::memoryStats() const {
   StoreLock lock(engine->store);
   size_t scratchBytes = 0;
   for (const std::unique_ptr<Scratch> &scratch : engine->spare) scratchBytes += scratch->heapBytes();
+  scratchBytes += engine->bufferMarks.heapBytes() + engine->recordedGradients.heapBytes();
   return {engine->store.stats(), engine->plans.stats().bytes, engine->signatures.heapBytes(),
           scratchBytes,          engine->signatures.size(),   engine->signatures.numPrepared()};
 }

@@ -80,7 +80,7 @@ struct MemoryStats {
   PoolStats pool;             // leaves, kept values, other tensors and the tape, free blocks
   size_t planBytes = 0;       // compiled backwards
   size_t signatureBytes = 0;  // signatures of calls
-  size_t scratchBytes = 0;    // working memory of backwards, kept for the next
+  size_t scratchBytes = 0;    // working memory of backwards, kept for the next, and lists of gradients
   size_t numSignatures = 0, numKernels = 0;
 
   size_t totalBytes() const { return pool.systemBytes + planBytes + signatureBytes + scratchBytes; }

@@ -2,6 +2,7 @@
 // Tested by tests/imperative_marks_test.cc
 #include "imperative/engine.h"
 
+#include "ir/out_of_memory.h"
 #include "runtime/bindings.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -47,7 +48,7 @@ Expected<Mark *> Engine::tiedMarkOf(TensorImpl &x) {
     Mark &known = *retained->mark;
     if (x.mark == &known) return &known;
     // Nothing but a name and a gradient (BackwardOptions::inputs) is in a mark that is not linked to the call.
-    if (x.mark && known.name.empty()) known.name = x.mark->name;
+    if (x.mark && known.name.empty()) setName(known, x.mark->name);
     if (x.mark && !known.grad) std::swap(known.grad, x.mark->grad);
     retain(&known);
     if (x.mark) release(x.mark);
@@ -63,45 +64,47 @@ Expected<Mark *> Engine::tiedMarkOf(TensorImpl &x) {
 }
 
 Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  TensorImpl &impl = *x.get();
-  if (!isFloating(impl.dtype)) return notDifferentiable(impl);
-  if (request != Request::Null && request != Request::Write && request != Request::Add)
-    return Failure(ErrorKind::UnsupportedOption, "a tensor is marked with 'null', 'write' or 'add'");
-  if (buffer) {
-    if (Error error = engine->checkOwn(buffer, "buffer")) return error;
-    if (Error error = checkFits(impl, *buffer.get())) return error;
-  }
-  Expected<Mark *> made = engine->tiedMarkOf(impl);
-  if (!made) return made.takeError();
-  Mark &mark = **made;
-  if (impl.producer && mark.isMarked && mark.grad != buffer.get())
-    return Failure(ErrorKind::AlreadyMarked, Engine::describe(impl) + " is marked already, with another buffer")
-        .note("drop its mark first, or mark it with the same buffer");
-  if (buffer && engine->bufferMarks.isRefused(*buffer.get()->storage, mark, request))
-    return Failure(ErrorKind::BufferAlias,
-                   Engine::describe(impl) +
-                       " and another tensor would have one gradient buffer, and not both add to it");
-  TensorImpl *grad = nullptr;
-  if (buffer) {
-    grad = buffer.get();
-    retain(grad);
-  } else if (request != Request::Null && !(impl.producer && mark.isMarked)) {
-    Expected<Tensor> zero = engine->makeTensor({impl.shape, impl.dtype}, nullptr);
-    if (!zero) return zero.takeError();
-    if (zero->ref().bytes()) std::memset(zero->ref().data, 0, zero->ref().bytes());
-    grad = zero->take();
-  }
-  setGradient(mark, grad);
-  mark.isCallersBuffer = static_cast<bool>(buffer);
-  if (buffer && buffer.isTracked()) engine->recordedGradients.add(mark);
-  if (buffer && request != Request::Null) engine->bufferMarks.add(*buffer.get()->storage, mark);
-  mark.isMarked = true;
-  mark.isFresh = false;
-  mark.request = request;
-  if (!impl.producer) setTracked(impl, impl.tracked | kTracked);
-  return Error::success();
+  return catchingBadAlloc("to mark a tensor", [&]() -> Error {
+    StoreLock lock(engine->store);
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    TensorImpl &impl = *x.get();
+    if (!isFloating(impl.dtype)) return notDifferentiable(impl);
+    if (request != Request::Null && request != Request::Write && request != Request::Add)
+      return Failure(ErrorKind::UnsupportedOption, "a tensor is marked with 'null', 'write' or 'add'");
+    if (buffer) {
+      if (Error error = engine->checkOwn(buffer, "buffer")) return error;
+      if (Error error = checkFits(impl, *buffer.get())) return error;
+    }
+    Expected<Mark *> made = engine->tiedMarkOf(impl);
+    if (!made) return made.takeError();
+    Mark &mark = **made;
+    if (impl.producer && mark.isMarked && mark.grad != buffer.get())
+      return Failure(ErrorKind::AlreadyMarked, Engine::describe(impl) + " is marked already, with another buffer")
+          .note("drop its mark first, or mark it with the same buffer");
+    if (buffer && engine->bufferMarks.isRefused(*buffer.get()->storage, mark, request))
+      return Failure(ErrorKind::BufferAlias,
+                     "the gradient buffers of " + Engine::describe(impl) + " and of another tensor overlap")
+          .note("two tensors may have one buffer if both add to all of it, in one shape and type");
+    if (buffer && buffer.isTracked()) engine->recordedGradients.add(mark);
+    if (buffer && request != Request::Null) engine->bufferMarks.add(*buffer.get()->storage, mark);
+    TensorImpl *grad = nullptr;
+    if (buffer) {
+      grad = buffer.get();
+      retain(grad);
+    } else if (request != Request::Null && !(impl.producer && mark.isMarked)) {
+      Expected<Tensor> zero = engine->makeTensor({impl.shape, impl.dtype}, nullptr);
+      if (!zero) return zero.takeError();
+      if (zero->ref().bytes()) std::memset(zero->ref().data, 0, zero->ref().bytes());
+      grad = zero->take();
+    }
+    setGradient(mark, grad);
+    mark.isCallersBuffer = static_cast<bool>(buffer);
+    mark.isMarked = true;
+    mark.isFresh = false;
+    mark.request = request;
+    if (!impl.producer) setTracked(impl, impl.tracked | kTracked);
+    return Error::success();
+  });
 }
 
 bool Imperative::attachGrad(const Tensor &x, Request request) {
@@ -159,20 +162,22 @@ Error Imperative::dropGrad(const Tensor &x) {
 }
 
 Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  TensorImpl &impl = *x.get();
-  if (!impl.mark || !impl.mark->isMarked)
-    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " has no mark, and so no gradient");
-  if (grad) {
-    if (Error error = engine->checkOwn(grad, "gradient")) return error;
-    if (Error error = checkFits(impl, *grad.get())) return error;
-    if (grad.isTracked()) engine->recordedGradients.add(*impl.mark);
-    retain(grad.get());
-  }
-  setGradient(*impl.mark, grad.get());
-  impl.mark->isCallersBuffer = false;
-  return Error::success();
+  return catchingBadAlloc("to set a gradient", [&]() -> Error {
+    StoreLock lock(engine->store);
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    TensorImpl &impl = *x.get();
+    if (!impl.mark || !impl.mark->isMarked)
+      return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " has no mark, and so no gradient");
+    if (grad) {
+      if (Error error = engine->checkOwn(grad, "gradient")) return error;
+      if (Error error = checkFits(impl, *grad.get())) return error;
+      if (grad.isTracked()) engine->recordedGradients.add(*impl.mark);
+      retain(grad.get());
+    }
+    setGradient(*impl.mark, grad.get());
+    impl.mark->isCallersBuffer = false;
+    return Error::success();
+  });
 }
 
 Error Imperative::clearGrad(const Tensor &x) {

@@ -42,17 +42,19 @@ PlanCache::PlanCache(size_t maxBytes) : maxBytes(maxBytes) {}
 PlanCache::~PlanCache() = default;
 
 void PlanCache::insert(std::shared_ptr<Plan> plan) {
+  auto at = byHash.find(hashOf(plan->key));
+  if (at == byHash.end()) at = byHash.try_emplace(hashOf(plan->key), std::make_unique<PlanBucket>()).first;
+  PlanBucket *const bucket = at->second.get();
+  bucket->plans.reserve(bucket->plans.size() + 1);
+  plans.push_front(plan);
   bytes += plan->bytes;
-  plans.push_front(std::move(plan));
   if (plans.front()->key == lastMissed) {
     lastMissed = {};
     lastMissedPlan = plans.front().get();
   }
-  std::unique_ptr<PlanBucket> &bucket = byHash[hashOf(plans.front()->key)];
-  if (!bucket) bucket = std::make_unique<PlanBucket>();
   bucket->plans.push_back(plans.begin());
   ++bucket->numFree;
-  plans.front()->bucket = bucket.get();
+  plans.front()->bucket = bucket;
   evict();
 }
 

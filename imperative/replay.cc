@@ -21,7 +21,7 @@ class Replay {
         collected(request.scratch.collected), hasReleased(hasReleased),
         releases(!request.retains && !request.checksNaN && !plan.hasHostCode &&
                  !(request.host && request.host->keepsValues())),
-        memory(request.scratch.memory), held(request.scratch.host.values) {
+        memory(request.scratch.memory), held(request.scratch.host.values), missing(request.scratch.host.missing) {
     memory.assign(list.heads.size(), nullptr);
     request.scratch.results.resize(plan.results.size());
   }
@@ -32,6 +32,7 @@ class Replay {
     memory.clear();
     for (; nextSaved < held.size(); ++nextSaved) release(held[nextSaved].storage);
     held.clear();
+    missing.clear();
   }
 
   Error run() {
@@ -70,8 +71,8 @@ class Replay {
 
   /// Holds a value, because code of the host may release what the instructions are going to read.
   void hold(Storage &storage) {
-    retain(&storage);
     held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
+    retain(&storage);
   }
 
   /// Outside of `withThreads`: code of the host runs on the thread that requested the gradients.
@@ -88,7 +89,8 @@ class Replay {
       if (!gradient) return gradient.takeError();
       const Tensor before = *gradient;
       if (Error error = request.host->runHooks(stop.tap, *gradient)) return error;
-      if (out.bytes() && *gradient != before) std::memcpy(out.data, gradient->ref().data, out.bytes());
+      const bool isChanged = *gradient != before || before.version() != 0;  // a hook may write into what it sees
+      if (out.bytes() && isChanged) std::memcpy(out.data, gradient->ref().data, out.bytes());
       if (Error error = isEmpty ? Error::success() : afterTap(stop.instruction)) return error;
     }
     if (tap.result == Plan::kNone) return Error::success();
@@ -115,16 +117,19 @@ class Replay {
     if (!takeAsMissing(instruction)) {
       const KernelCall call = list.call(instruction);
       const uint32_t n = callOf(instruction.node);
-      TensorList gradients(collected.nodes()[n]->signature->outputs.size()), results;
+      const Signature &function = *collected.nodes()[n]->signature;
+      Pooled<Tensor> gradients(function.outputs.size(), pool()), results(function.numInputs(), pool());
       for (auto [k, output] : enumerate(arrivingOutputs(*call.kind))) {
         if (isMissing(list.graph.inputs(instruction.node)[k])) continue;
         Expected<Tensor> gradient = copyOf(call.in[k]);
         if (!gradient) return gradient.takeError();
         gradients[static_cast<size_t>(output)] = std::move(*gradient);
       }
-      SmallVector<bool, 4> wanted;
-      for (Request asked : call.requests) wanted.push_back(asked != Request::Null);
-      if (Error error = request.host->runFunction(n, gradients, wanted, results)) return error;
+      const std::shared_ptr<bool[]> wanted = engine.makeFlags(call.requests.size());
+      for (auto [o, asked] : enumerate(call.requests)) wanted[o] = asked != Request::Null;
+      if (Error error = request.host->runFunction(n, MutableArrayRef(gradients.data(), gradients.size()), wanted,
+                                                  MutableArrayRef(results.data(), results.size())))
+        return error;
       for (auto [o, out] : enumerate(call.out)) {
         if (!wanted[o] || !out.bytes()) continue;
         if (results[o]) std::memcpy(out.data, results[o].ref().data, out.bytes());
@@ -165,6 +170,7 @@ class Replay {
   }
 
   uint32_t callOf(NodeId n) const { return plan.callOf[n.value]; }
+  PoolAllocator<Tensor> pool() const { return PoolAllocator<Tensor>(engine.store); }
 
   Error check(uint32_t i) const {
     if (!request.checksNaN) return Error::success();
@@ -237,7 +243,10 @@ class Replay {
     if (current == end) return Error::success();
     auto execute = [&]() -> Error {
       Error error = Error::success();
-      withThreads(engine.options.threads, [&] { error = executeAll(end); });
+      withThreads(engine.options.threads, [&] {
+        const StoreLoan loan(engine.store);
+        error = executeAll(end);
+      });
       return error;
     };
     Error error = catching("to run a backward", execute, [&](Failure failure) {
@@ -301,7 +310,7 @@ class Replay {
   Storage *arena = nullptr;
   std::vector<Storage *> &memory;        // by head
   std::vector<HostScratch::Held> &held;  // parallel to the saved values, while code of the host runs
-  BitVector missing;                     // by entry; empty: none
+  BitVector &missing;                    // by entry; empty: none
   uint32_t nextHead = 0, nextSaved = 0, current = 0;
 };
 

@@ -197,13 +197,17 @@ class RecordedReplay {
   }
 
   Error function(const PlanSource::Call &recorded, ArrayRef<Tensor> inputs) {
-    TensorList gradients(collected.nodes()[recorded.call]->signature->outputs.size()), results;
+    const Signature &function = *collected.nodes()[recorded.call]->signature;
+    const PoolAllocator<Tensor> pool(engine.store);
+    Pooled<Tensor> gradients(function.outputs.size(), pool), results(function.numInputs(), pool);
     for (auto [k, output] : enumerate(arrivingOutputs(graph.kind(recorded.node))))
       gradients[static_cast<size_t>(output)] = inputs[k];
-    SmallVector<bool, 4> wanted;
     const uint32_t numOutputs = graph.numOutputs(recorded.node), first = graph.firstEntry(recorded.node).value;
-    for (uint32_t o = 0; o < numOutputs; ++o) wanted.push_back(source.calls->outputs[recorded.firstType + o].isWanted);
-    if (Error error = request.host->runFunction(recorded.call, gradients, wanted, results)) return error;
+    const std::shared_ptr<bool[]> wanted = engine.makeFlags(numOutputs);
+    for (uint32_t o = 0; o < numOutputs; ++o) wanted[o] = source.calls->outputs[recorded.firstType + o].isWanted;
+    if (Error error = request.host->runFunction(recorded.call, MutableArrayRef(gradients.data(), gradients.size()),
+                                                wanted, MutableArrayRef(results.data(), results.size())))
+      return error;
     for (uint32_t o = 0; o < numOutputs; ++o) {
       hasMissing |= wanted[o] && !results[o];
       values[first + o] = std::move(results[o]);

@@ -60,7 +60,8 @@ class Maker {
     const bool isInferred = known.empty() || kind.flow;
     if (isInferred)
       if (Error error = makeSingle()) return error;
-    if (kind.flow && signature.isTracked) yieldSaved();
+    if (kind.flow && signature.isTracked)
+      if (Error error = yieldSaved()) return error;
     signature.outputs.resize(signature.handle->numOutputs);
     for (auto [output, of] : zip(signature.outputs, known)) output.type = of.type, output.isWanted = of.isWanted;
     if (isInferred) takeTypes();
@@ -72,7 +73,8 @@ class Maker {
     }
     signature.isTracked = any_of(ArrayRef(signature.outputs).take_front(kind.numVisible),
                                  [](const Signature::Output &output) { return output.isTracked; });
-    if (signature.isTracked && !signature.isHostCode) listKept(!known.empty());
+    if (signature.isTracked && !signature.isHostCode)
+      if (Error error = listKept(!known.empty())) return error;
     return layOut();
   }
 
@@ -103,28 +105,29 @@ class Maker {
   }
 
   /// A call cannot be made again with more outputs, so those that gradients of any order read are there from the start.
-  void yieldSaved() {
+  Error yieldSaved() {
     while (true) {
       Expected<KindRef> saving = savingKind(ctx, single.node, question());
-      if (!saving) return consumeError(saving.takeError());
-      if (*saving == signature.handle) return;
+      if (!saving) return onlyTooLarge(saving.takeError());
+      if (*saving == signature.handle) return Error::success();
       const KindRef before = std::exchange(signature.handle, *saving);
       if (Error error = makeSingle()) {
         signature.handle = before;
-        return consumeError(std::move(error));
+        return onlyTooLarge(std::move(error));
       }
     }
   }
 
   /// An operator without gradient keeps nothing: a request for its gradient is the error.
-  void listKept(bool isKnown) {
-    if (isKnown && signature.handle->op->flags.isBackward) return keepAll();
+  Error listKept(bool isKnown) {
+    if (isKnown && signature.handle->op->flags.isBackward) return keepAll(), Error::success();
     if (isKnown && !signature.handle->flow)
-      if (Error error = makeSingle()) return consumeError(std::move(error)), keepAll();
+      if (Error error = makeSingle()) return keepAll(), onlyTooLarge(std::move(error));
     Expected<KeepList> list = keepListOf(ctx, single.node, question());
-    if (!list) return consumeError(list.takeError());
+    if (!list) return onlyTooLarge(list.takeError());
     signature.kept = list->inputs;
     for (uint32_t o : list->outputs) signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
+    return Error::success();
   }
 
   bool isWanted(uint32_t i) const {
@@ -184,9 +187,11 @@ class Maker {
 }  // namespace
 
 KindId SignatureTable::kindId(const KindRef &kind) {
-  auto [at, isNew] = numbers.try_emplace(kind.get(), static_cast<uint32_t>(rows.size()));
-  if (isNew) rows.emplace_back().kind = kind;
-  return KindId(at->second);
+  if (const auto at = numbers.find(kind.get()); at != numbers.end()) return KindId(at->second);
+  rows.emplace_back().kind = kind;
+  const uint32_t id = static_cast<uint32_t>(rows.size() - 1);
+  numbers.try_emplace(kind.get(), id);
+  return KindId(id);
 }
 
 Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
@@ -195,10 +200,11 @@ Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> k
   SmallVector<Signature *, 1> &list = byHash[hash];
   for (Signature *signature : list)
     if (signature->kind == kind && ArrayRef(signature->key) == key) return signature;
-  Expected<std::unique_ptr<Signature>> made = make(kind, key, known);
+  Expected<std::unique_ptr<Signature>> made =
+      catching("to prepare an operator", [&] { return make(kind, key, known); });
   if (!made) return made.takeError();
-  list.push_back(made->get());
   all.push_back(std::move(*made));
+  list.push_back(all.back().get());
   return list.back();
 }
 

@@ -1,6 +1,7 @@
 // Tested by tests/imperative_memory_test.cc
 #include "imperative/storage.h"
 
+#include "ir/kernel.h"
 #include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -141,13 +142,20 @@ Storage *Store::allocateStorage(size_t bytes) {
 }
 
 Storage *Store::foreignStorage(void *data, size_t bytes, void (*release)(void *), void *user) {
-  Storage *const storage = allocateStorage(0);
+  Storage *const storage = allocateStorage(bytes ? sizeof(ForeignRanges::Node) : 0);
   if (!storage) return nullptr;
   storage->data = static_cast<char *>(data);
   storage->bytes = bytes;
   storage->release = release;
   storage->releaseUser = user;
+  if (bytes) foreign.add(*storage);
   return storage;
+}
+
+bool Store::isOverlapped(const Storage &storage) const {
+  bool isOverlapped = false;
+  if (storage.isForeign()) foreign.visitOverlapping(storage, [&](Storage &) { isOverlapped = true; });
+  return isOverlapped;
 }
 
 void Store::setLeaf(Storage &storage, bool isLeaf) {
@@ -167,12 +175,20 @@ void Store::setLeaf(Storage &storage, bool isLeaf) {
   if (Storage::numKeepers(before)) countKept(isLeaf ? -bytes : bytes);
 }
 
+void Store::removeForeign(Storage &storage) {
+  if (isLockedHere()) return foreign.remove(storage);
+  StoreLock lock(*this);
+  foreign.remove(storage);
+}
+
 void Store::destroy(Storage *storage) {
   void (*const release)(void *) = storage->release;
   void *const user = storage->releaseUser;
+  if (storage->isForeign()) removeForeign(*storage);
   if (release && isLockedHere()) {
     static_assert(sizeof(Deferred) <= sizeof(Storage), "the block of the storage holds what is to be called");
-    deferred = new (storage) Deferred{deferred, release, user};
+    const uint8_t sizeClass = storage->sizeClass;
+    deferred = new (storage) Deferred{deferred, release, user, sizeClass};
     return;
   }
   free(storage, storage->sizeClass);
@@ -188,7 +204,7 @@ void Store::runDeferred() {
   }
   while (list) {
     const Deferred call = *list;
-    free(list, classOf(sizeof(Storage)));
+    free(list, call.sizeClass);
     call.release(call.user);
     list = call.next;
   }
@@ -234,7 +250,10 @@ void Store::close() {
   if (numBlocks.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
+// The functions of the host's operators run with the lock held; a call of theirs would wait for itself forever.
 void StoreLock::lock() {
+  if (store->isLockedHere())
+    throw KernelError{"a function of the host's operator calls the Imperative that runs it", ErrorKind::BadCallback};
   store->mutex.lock();
   store->holder.store(Store::thisThread(), std::memory_order_relaxed);
   isLocked = true;

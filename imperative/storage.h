@@ -6,6 +6,7 @@
 // Tested by tests/imperative_memory_test.cc
 #pragma once
 
+#include "imperative/foreign_ranges.h"
 #include "ir/dense_map.h"
 #include "ir/shape_table.h"
 
@@ -13,6 +14,8 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <new>
+#include <vector>
 
 namespace gradc {
 
@@ -41,19 +44,17 @@ struct Storage {
     const uint64_t now = owners.load(std::memory_order_relaxed);
     return numKeepers(now) + static_cast<uint32_t>(now) > 1;
   }
-  bool isForeign() const { return data != reinterpret_cast<const char *>(this + 1); }
-  void countWrite(uint32_t kind, uint64_t call) {
-    version.fetch_add(1, std::memory_order_relaxed);
-    writerKind = kind;
-    writerCall = call;
-  }
+  /// Whether it is over memory of the host, and not only an object that releases something.
+  bool isForeign() const { return data != reinterpret_cast<const char *>(this + 1) && bytes != 0; }
+  /// Counts a write, for storages over the same foreign memory too. With the lock held.
+  void countWrite(uint32_t kind, uint64_t call);
 };
 static_assert(sizeof(Storage) == 64, "data follows the header at the alignment of memory plans");
 
 struct PoolStats {
-  size_t systemBytes = 0;  // taken from the system and not given back
+  size_t systemBytes = 0;  // taken from the system and not given back, names included
   size_t peakBytes = 0;    // the most of that so far
-  // Parts of systemBytes. The rest are other tensors, gradients among them, and the calls of the tape.
+  // Parts of systemBytes. The rest are other tensors, gradients among them, the calls of the tape, hooks and names.
   size_t cachedBytes = 0;  // free
   size_t leafBytes = 0;    // values of marked leaves
   size_t keptBytes = 0;    // values that calls of the tape keep, without those of leaves
@@ -80,6 +81,9 @@ class Store {
   Storage *foreignStorage(void *data, size_t bytes, void (*release)(void *), void *user);
   PoolStats stats();
   ShapeTable shapes;
+  ForeignRanges foreign;
+  /// Whether another storage is over the same foreign memory.
+  bool isOverlapped(const Storage &storage) const;
 
   // ---- by any thread
   void free(void *block, uint8_t sizeClass);
@@ -92,6 +96,7 @@ class Store {
 
   /// For the statistics: called when a leaf is marked, and when its mark is dropped or it ends. With the lock held.
   void setLeaf(Storage &storage, bool isLeaf);
+  void countNames(size_t bytes) { systemBytes.fetch_add(bytes, std::memory_order_relaxed); }
   void countKept(size_t bytes) { keptBytes.fetch_add(bytes, std::memory_order_relaxed); }
   static size_t footprint(const Storage &storage) { return classBytes(static_cast<uint8_t>(storage.sizeClass)); }
 
@@ -100,6 +105,7 @@ class Store {
 
  private:
   friend class StoreLock;
+  friend class StoreLoan;
   static constexpr size_t kNumClasses = 168;
   static constexpr size_t kLarge = size_t{1} << 20;
   static constexpr size_t kSmall = 1088;  // and less: cut from chunks, so that a block costs only its own bytes
@@ -121,6 +127,7 @@ class Store {
     Deferred *next;
     void (*release)(void *);
     void *user;
+    uint8_t sizeClass;
   };
 
   ~Store() = default;
@@ -135,6 +142,7 @@ class Store {
   void giveBack(void *block, size_t bytes);
   void releaseFromChunk(Chunk &chunk);
   void *cut(SizeClass &list, size_t bytes);
+  void removeForeign(Storage &storage);
   void runDeferred();
 
   std::mutex mutex;
@@ -154,6 +162,7 @@ class Store {
 /// Holds the lock of a store. Release functions of the host are called after unlocking.
 class StoreLock {
  public:
+  /// Throws a KernelError if the calling thread holds the lock.
   explicit StoreLock(Store &store) : store(&store) { lock(); }
   ~StoreLock() {
     if (isLocked) unlock();
@@ -166,6 +175,58 @@ class StoreLock {
  private:
   Store *store;
   bool isLocked = false;
+};
+
+/// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the system.
+/// Not once the Imperative is gone.
+template <class T> class PoolAllocator {
+ public:
+  using value_type = T;
+
+  explicit PoolAllocator(Store &store) : store(&store) {}
+  template <class Other> PoolAllocator(const PoolAllocator<Other> &other) : store(other.store) {}
+  T *allocate(size_t number) {
+    if (store->isLockedHere()) return take(number);
+    StoreLock lock(*store);
+    return take(number);
+  }
+  void deallocate(T *list, size_t number) { store->freeSized(list, number * sizeof(T)); }
+  friend bool operator==(const PoolAllocator &a, const PoolAllocator &b) { return a.store == b.store; }
+
+ private:
+  template <class> friend class PoolAllocator;
+  T *take(size_t number) {
+    void *const block = store->allocate(number * sizeof(T));
+    return block ? static_cast<T *>(block) : throw std::bad_alloc();
+  }
+
+  Store *store;
+};
+
+/// A list in the pool.
+template <class T> using Pooled = std::vector<T, PoolAllocator<T>>;
+
+inline void Storage::countWrite(uint32_t kind, uint64_t call) {
+  auto count = [&](Storage &storage) {
+    storage.version.fetch_add(1, std::memory_order_relaxed);
+    storage.writerKind = kind;
+    storage.writerCall = call;
+  };
+  count(*this);
+  if (isForeign()) store->foreign.visitOverlapping(*this, count);
+}
+
+/// The calling thread acts for the holder of the lock, which waits for it (withThreads).
+class StoreLoan {
+ public:
+  explicit StoreLoan(Store &store)
+      : store(store), lender(store.holder.exchange(Store::thisThread(), std::memory_order_relaxed)) {}
+  ~StoreLoan() { store.holder.store(lender, std::memory_order_relaxed); }
+  StoreLoan(const StoreLoan &) = delete;
+
+ private:
+  Store &store;
+  const void *const lender;
 };
 
 /// Foreign memory may be behind several storages.

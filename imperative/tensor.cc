@@ -1,6 +1,7 @@
 // Tested by tests/imperative_test.cc
 #include "imperative/tensor.h"
 
+#include "imperative/heap_bytes.h"
 #include "imperative/tape.h"
 
 using namespace llvm;
@@ -38,10 +39,21 @@ Tensor ownerOf(const Mark &mark) {
   return Tensor();
 }
 
+static size_t heapBytesOfName(const std::string &name) {
+  return name.capacity() <= std::string().capacity() ? 0 : heapBlock(name.capacity() + 1);
+}
+
+void setName(Mark &mark, StringRef name) {
+  const size_t before = heapBytesOfName(mark.name);
+  mark.name = name.str();
+  mark.store->countNames(heapBytesOfName(mark.name) - before);
+}
+
 void destroy(Mark *mark) {
   if (mark->grad) release(mark->grad);
   if (mark->hooks) release(mark->hooks);
   Store *const store = mark->store;
+  store->countNames(-heapBytesOfName(mark->name));
   mark->~Mark();
   store->freeSized(mark, sizeof(Mark));
 }

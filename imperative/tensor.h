@@ -68,6 +68,9 @@ struct Mark {
   std::string name;
 };
 
+/// Counts the memory of a long name. With the lock held.
+void setName(Mark &mark, llvm::StringRef name);
+
 /// Frees what the last owner has released.
 void destroy(TensorImpl *impl);
 void destroy(Mark *mark);
@@ -146,6 +149,7 @@ Tensor ownerOf(const Mark &mark);
 
 /// A list of tensors of which some may be missing.
 using Tensors = llvm::ArrayRef<Tensor>;
-using TensorList = llvm::SmallVector<Tensor, 2>;
+/// Allocates for more tensors than these.
+using TensorList = llvm::SmallVector<Tensor, 8>;
 
 }  // namespace gradc

@@ -35,6 +35,12 @@ void ReservedError::operator delete(void *memory) {
 
 }  // namespace
 
+Error onlyTooLarge(Error error) {
+  return handleErrors(std::move(error), [](std::unique_ptr<GradcError> info) -> Error {
+    return info->kind == ErrorKind::TooLarge ? Error(std::move(info)) : Error::success();
+  });
+}
+
 Error outOfMemory(const char *what) {
   try {
     return Failure(ErrorKind::TooLarge, Twine("no memory ") + what);

@@ -110,6 +110,57 @@ TEST(ImperativeFailures, E_31_AFailedWriteIsAWrite) {
   EXPECT_EQ(t.rowOf(t.attempt("square", {x})), "success");
 }
 
+// ---- functions of the host's operators, which run with the lock held
+
+Tape *calledBack = nullptr;
+enum class From { None, Check, Shape, Kernel, Rule, GradientKernel };
+From callsFrom = From::None;
+
+/// A call of the host that it may make anywhere but here.
+void callBack(From from) {
+  if (from == callsFrom) calledBack->times(calledBack->value(1), "2");
+}
+void copyAndCall(const KernelCall &call, From from) {
+  std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+  callBack(from);
+}
+
+constinit const OpDef kCallingGradient = {
+    .name = "_backward_calling", .inputs = {"dy"}, .shape = shapes::same, .kernel = [](const KernelCall &call) {
+      copyAndCall(call, From::GradientKernel);
+    }};
+constinit const OpDef kCalling = {
+    .name = "calling",
+    .inputs = {"data"},
+    .check = [](const OpDef &, void *) -> Error { return callBack(From::Check), Error::success(); },
+    .shape = [](ShapeInference &s) { callBack(From::Shape), shapes::same(s); },
+    .gradient = [](GradRule &g) { callBack(From::Rule), g.dx(0, g.emit(kCallingGradient, {g.dy(0)})); },
+    .kernel = [](const KernelCall &call) { copyAndCall(call, From::Kernel); },
+};
+
+TEST(ImperativeFailures, E_21_AFunctionOfTheHostsOperatorThatCallsBack) {
+  for (From from : {From::Check, From::Shape, From::Kernel, From::Rule, From::GradientKernel}) {
+    Tape t;
+    for (const OpDef *op : {&kCalling, &kCallingGradient}) cantFail(t.context.ops.add(*op));
+    const Tensor x = t.leaf({2}, {1, 2});
+    calledBack = &t;
+    auto step = [&]() -> Error {
+      Expected<KindId> kind = t.im.kind("calling", {});
+      if (!kind) return kind.takeError();
+      Expected<Tensor> y = t.im.call(*kind, {x});
+      if (!y) return y.takeError();
+      return t.im.backward({*y}, {});
+    };
+    callsFrom = from;
+    const GradcError error = errorOf(step());
+    callsFrom = From::None;
+    EXPECT_EQ(error.kind, ErrorKind::BadCallback) << static_cast<int>(from) << error.message;
+    EXPECT_NE(error.message.find("calls the Imperative"), std::string::npos) << error.message;
+    EXPECT_EQ(t.rowOf(step()), "success");
+    EXPECT_EQ(t.gradOf(x), (Doubles{1, 1}));
+  }
+}
+
 // ---- memory
 
 /// Whether `work` fails when its first allocation does; then it does nothing, and the next time it works.

@@ -210,6 +210,48 @@ TEST(ImperativeFunctionLife, TA_76_SavedValuesAreHandedOutAsTensorsOfTheirOwn) {
   EXPECT_FALSE(again == cantFail(stashed->saved())[1]);
 }
 
+// Outputs that a call kept behind its node would keep each other for good.
+TEST(ImperativeFunctionLife, TA_76_SavedTooLate) {
+  Tape t;
+  const Tensor x = t.leaf(3);
+  std::optional<FunctionContext> stashed;
+  const auto f = product(t);
+  const auto plain = f->forward;
+  f->forward = [&](const FunctionContext &context, Tensors in) {
+    stashed = context;
+    return plain(context, in);
+  };
+  std::weak_ptr<void> data;
+  {
+    const TensorList y = apply(t, f, {x, x});
+    stashed->data() = std::make_shared<int>(7);
+    data = stashed->data();
+    stashed->save(y);
+    EXPECT_EQ(cantFail(stashed->saved()).size(), 2u) << "what forward saved";
+    stashed.reset();
+  }
+  EXPECT_TRUE(data.expired());
+}
+
+// More operands than a function has inputs: those of its gradient, too.
+TEST(ImperativeFunctionLife, E_02_AFunctionOfManyInputsAndOutputs) {
+  Tape t;
+  const Tensor x = t.leaf(3);
+  const auto f =
+      identity(t, [](const FunctionContext &, Tensors dy) -> Expected<TensorList> { return TensorList(40000, dy[0]); });
+  f->forward = [&](const FunctionContext &, Tensors) -> Expected<TensorList> {
+    TensorList outputs;
+    for (int i = 0; i < 30000; ++i) outputs.push_back(t.value(1));
+    return outputs;
+  };
+  f->isOnceDifferentiable = true;
+  const TensorList y = apply(t, f, std::vector<Tensor>(40000, x));
+  t.backward({y[0]}, {.createGraph = true});
+  EXPECT_EQ(t.gradOf(x), Doubles{40000});
+  EXPECT_EQ(t.rowOf(t.im.backward({x.grad()}, {})), "E-02");
+  cantFail(t.im.setGrad(x, Tensor()));
+}
+
 TEST(ImperativeFunctionLife, OnePlanForAllCallsOfAName) {
   Tape t;
   Tensor x = t.leaf(1);

@@ -267,6 +267,53 @@ TEST(ImperativeMemoryReport, PlansOfReplays) {
   });
 }
 
+// Beside the plans: hooks, long names, buffers of the caller, gradients with a history.
+TEST(ImperativeMemoryReport, WhatMarksHave) {
+  expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
+    const KindId square = cantFail(im.kind("square", {}));
+    for (int i = 0; i < 5000; ++i) {
+      Tensor x = im.full({4}, 0.5), buffer = im.full({4}, 0.0);
+      cantFail(im.mark(x, Request::Write, buffer));
+      cantFail(im.setName(x, "layer" + std::to_string(i) + ".attention.projection.weight"));
+      cantFail(im.addHook(x, [](const Tensor &) { return Expected<Tensor>(Tensor()); }));
+      held.push_back(x);
+    }
+    std::vector<Tensor> ys;
+    {
+      RecordScope record(im);
+      for (const Tensor &x : held) ys.push_back(cantFail(im.call(square, {x})));
+    }
+    cantFail(im.backward(ys, {.createGraph = true}));
+  });
+}
+
+TEST(ImperativeMemoryReport, Names) {
+  expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
+    for (int i = 0; i < 5000; ++i) {
+      held.push_back(im.full({4}, 0.5));
+      cantFail(im.setName(held.back(), "layer" + std::to_string(i) + ".attention.projection.weight"));
+    }
+  });
+}
+
+TEST(ImperativeMemoryReport, Functions) {
+  expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
+    const KindId exp = cantFail(im.kind("exp", {}));
+    const auto f = std::make_shared<Function>();
+    f->name = "a_function";
+    f->forward = [&](const FunctionContext &context, Tensors in) -> Expected<TensorList> {
+      Expected<Tensor> y = im.call(exp, in);
+      if (!y) return y.takeError();
+      context.save({in[0], *y});
+      return TensorList{*y};
+    };
+    f->backward = [](const FunctionContext &, Tensors dy) -> Expected<TensorList> { return TensorList{dy[0]}; };
+    Tensor x = im.full({1}, 0.5);
+    cantFail(im.requireGrad(x));
+    for (int i = 0; i < 10000; ++i) held.push_back(cantFail(im.apply(f, {x}))[0]);
+  });
+}
+
 TEST(ImperativeMemoryReport, Signatures) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &) {
     const KindId exp = cantFail(im.kind("exp", {}));

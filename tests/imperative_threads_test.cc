@@ -1,6 +1,7 @@
 // Eight threads record and differentiate over leaves that they share. For the thread sanitizer: ./dev test --tsan
 // imperative_threads.
 #include "imperative/imperative.h"
+#include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "tests/support/imperative.h"
@@ -8,7 +9,9 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -171,6 +174,44 @@ TEST(ImperativeThreads, TensorsOutliveTheirImperativeInManyThreads) {
       list.pop_back();
     }
   });
+}
+
+// In a forked process instructions run on a thread of their own, for the one that holds the lock.
+TEST(ImperativeThreads, TA_88_AKernelOfTheHostDropsForeignMemoryInAForkedProcess) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer allows no threads in a child";
+#endif
+  static constinit Tensor *dropped = nullptr;
+  static constinit const OpDef kDroppingGradient = {
+      .name = "_backward_dropping", .inputs = {"dy"}, .shape = shapes::same, .kernel = [](const KernelCall &call) {
+        *dropped = Tensor();
+        *call.out[0].as<double>() = *call.in[0].as<double>();
+      }};
+  static constinit const OpDef kDropping = {
+      .name = "dropping",
+      .inputs = {"data"},
+      .shape = shapes::same,
+      .gradient = [](GradRule &g) { g.dx(0, g.emit(kDroppingGradient, {g.dy(0)})); },
+      .kernel = [](const KernelCall &call) { *call.out[0].as<double>() = *call.in[0].as<double>(); }};
+  ImperativeOptions options = Tape::referenceOptions();
+  options.threads = 2;
+  Tape t(options);
+  for (const OpDef *op : {&kDropping, &kDroppingGradient}) cantFail(t.context.ops.add(*op));
+  const Tensor x = t.leaf(3);
+  double memory = 5;
+  const int64_t one[] = {1};
+  Tensor foreign = cantFail(t.im.makeForeign(TensorRef(&memory, DType::Float64, one), nullptr, nullptr));
+  dropped = &foreign;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);  // it would wait for itself
+    t.backward({t("dropping", {x})});
+    _exit(foreign || scalar(x.grad()) != 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/graph_builder.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -79,7 +80,7 @@ Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const 
   Expected<GradientResult> second = buildGradientOfOrder(context, single.graph, request, options, 2);
   // If there is no such gradient, requesting it reports the error.
   if (second) reads.add(*second, numForward);
-  else consumeError(second.takeError());
+  else if (Error error = onlyTooLarge(second.takeError())) return error;
   return reads.list();
 }
 

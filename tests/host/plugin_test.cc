@@ -34,6 +34,7 @@ std::vector<double> runPlugin(unsigned threads) {
   std::vector<double> values(10000);
   values.resize(run(0, threads, values.data(), values.size()));
   EXPECT_EQ(dlclose(plugin), 0);
+  EXPECT_FALSE(dlopen(kPlugin, RTLD_LAZY | RTLD_NOLOAD)) << "it is still there";
   return values;
 }
 
