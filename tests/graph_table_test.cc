@@ -139,7 +139,7 @@ TEST(GraphTable, A_21_NumbersOfHeadsHaveARange) {
   }
 }
 
-// An attribute that does not fit is kept as the file has it, and nobody acts on it.
+// A malformed attribute is kept as the file has it, and has no effect.
 TEST(GraphTable, A_21_MalformedAttributesStayAsTheyAre) {
   TestGraph g("x = var; y = exp(x); heads y");
   const std::pair<const char *, GraphAttr> rows[] = {

@@ -1,4 +1,4 @@
-// Marks, and the gradients they bring.
+// Marks, and the gradients that marked tensors get.
 #include "imperative/imperative.h"
 #include "tests/support/imperative.h"
 

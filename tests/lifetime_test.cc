@@ -1,5 +1,5 @@
 // What graphs keep alive and what they leave behind, in one thread and in several. Run under the address sanitizer
-// for what is read after it is gone and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
+// for uses after free and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
 #include "ir/graph_builder.h"
@@ -100,7 +100,7 @@ TEST(Lifetime, A_18_EqualThingsOfTwoContextsAreEqual) {
   EXPECT_FALSE(graph == cantFail(readJson(two, networkOf(4), ReadOptions())).graph);
 }
 
-// A process that lives long: with fresh names, attributes, shapes and bodies in each round, the heap stays what it was.
+// A long-lived process: with fresh names, attributes, shapes and bodies in each round, the heap does not grow.
 TEST(Lifetime, A_18_RoundsLeaveTheHeapAsItWas) {
   if (mallinfo2().uordblks == 0) GTEST_SKIP() << "a sanitizer has the heap";
   TestContext context;

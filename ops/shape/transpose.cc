@@ -63,7 +63,7 @@ void transposeShape(ShapeInference &s) {
   if (!rank && axes.empty()) return;
   if (!rank) rank = axes.size();
   std::optional<SmallVector<size_t, 6>> order = permutation(axes, *rank);
-  if (!order) return s.fail("axes " + tupleText(axes) + " are no permutation of " + Twine(*rank) + " dimensions");
+  if (!order) return s.fail("axes " + tupleText(axes) + " are not a permutation of " + Twine(*rank) + " dimensions");
   permuteShape(s, *order);
 }
 

@@ -71,7 +71,7 @@ Error checkWindowAndSize(const OpDef &op, void *params) {
                                               " elements, expected " + Twine(p.kernel.size()) + " as 'kernel' has");
 }
 
-// The image is input 0 and the columns are output 0, or the other way round.
+// The image is input 0 and the columns are output 0, or vice versa.
 void relateShapes(ShapeInference &s, bool isImageInput) {
   const WindowParams &p = s.params<WindowParams>();
   auto state = [&](Dims image, Dims columns) {

@@ -57,10 +57,10 @@ bool agree(const Array &expected, const Array &found, double allowed) {
   return true;
 }
 
-// Rounding alone, in two orders of the same terms: a few hundred units in the last place of what a tensor is made of.
+// Rounding alone, for two orders of the same terms: a few hundred units in the last place of the terms.
 constexpr Tolerance kRounding{1e-12, 1e-14};
 
-// Whether a node draws: what its decomposition draws is then something else.
+// Whether a node draws random numbers: its decomposition then draws others.
 bool draws(const Graph &graph, NodeId n, const NaiveRun &run, const Bindings &bindings, NaiveOptions options) {
   if (!graph.op(n)->flags.isRandom) return false;
   options.seed += 1;
@@ -163,7 +163,7 @@ Findings checkInference(const SampleGraph &sample) {
   auto problem = [&](std::string text) { found.problems.push_back(std::move(text)); };
   if (!graph.op(sample.node)->shape) return found;
   for (uint32_t blur = 0; blur < 64; ++blur) {
-    // Some entries lose everything, some one dimension; the operator may find it again, never something else.
+    // Some entries lose their shape, some one dimension; the operator may find it again, but nothing else.
     auto blurred = [&](ShapeId shape, uint64_t entry) {
       uint64_t bits = RandomKey{3, blur, entry}.bits(0);
       if (bits % 3 == 0) return kUnknownShape;
