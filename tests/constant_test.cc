@@ -80,7 +80,7 @@ TEST(Constant, REG_19_ValuesThatDoNotFit) {
   for (StringRef dtype : {"float16", "bfloat16"}) EXPECT_EQ(errorOf(dtype, "(1,)", "0.5"), "success") << dtype.str();
   EXPECT_EQ(errorOf("None", "(1,)", "1"), "[bad_attribute] attribute 'dtype' is \"None\", expected an element type");
   EXPECT_EQ(errorOf("float32", "(4294967296,4294967296)", "1"),
-            "[bad_attribute] attribute 'values' has 1 elements, expected as many as a tensor of shape "
+            "[bad_attribute] attribute 'values' has 1 element, expected as many as a tensor of shape "
             "(4294967296,4294967296) has");
 }
 

@@ -148,12 +148,12 @@ TEST(MissingBranch, BadCounts) {
   EXPECT_EQ(refused(attrsOf("(2,)"), two[0]), "[bad_attribute] operator '_cond' takes more bodies than the 1 given");
   EXPECT_EQ(refused(attrsOf("(2,)"), {}), "[bad_attribute] operator '_cond' takes more bodies than the 0 given");
   EXPECT_EQ(refused(attrsOf("(2,)"), {two[1], two[0]}),
-            "[bad_attribute] attribute 'cond_input_locs' has 1 elements, expected 2, one for each input of body 0");
+            "[bad_attribute] attribute 'cond_input_locs' has 1 element, expected 2, one for each input of body 0");
   // What a gradient added: the branch that is missing added nothing.
   std::vector<AttrText> saved = attrsOf("(2,)");
   saved.push_back({"__saved__", "(0,1)"});
   EXPECT_EQ(refused(saved, two),
-            "[bad_attribute] attribute 'else_input_locs' has 1 elements, expected 2, one for each output, since body 2 "
+            "[bad_attribute] attribute 'else_input_locs' has 1 element, expected 2, one for each output, since body 2 "
             "is missing");
   saved.back().value = "(0,0)";
   EXPECT_EQ(refused(saved, two), "success");
