@@ -156,7 +156,7 @@ TEST(UnrollWrites, A_21_AGradientIsOfTheOutputItWasOf) {
   EXPECT_EQ(describeError(infer(testContext(), made, {{{nodeNamed(made, "x"), {2}}}, {}}, {}).takeError()), "success");
 }
 
-// Lowered for a host without calls: reads without version numbers keep their meaning.
+// In the operators of a host that has no calls: reads without numbers stay what they are.
 TEST(UnrollWrites, MUT_06_ALoweredCallGivesNoNumbers) {
   Context &context = testContext();
   GraphBuilder builder(context);
