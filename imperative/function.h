@@ -65,8 +65,8 @@ struct Function {
   /// Its outputs: no more than 2^16, each a tensor (E-14).
   std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors inputs)> forward;
   /// Maps one gradient per output to one per input, which has the input's type (E-39) and its shape or one that sums down to it
-  /// (E-57), or is no tensor and contributes nothing. Another number is E-46, unless the surplus is no tensors. Called at most
-  /// once per backward, and not if no gradient arrives.
+  /// (E-57), or is a null Tensor, which contributes nothing. Another number of gradients is E-46, unless the surplus ones are
+  /// null. Called at most once per backward, and not if no gradient arrives.
   std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors gradients)> backward;
   bool isOnceDifferentiable = false;  // with createGraph `backward` is not recorded, and its gradient is E-02
 };

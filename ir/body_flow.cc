@@ -2,6 +2,7 @@
 #include "ir/body_flow.h"
 
 #include "ir/bodies.h"
+#include "ir/count_of.h"
 #include "ir/dense_map.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -59,7 +60,7 @@ void FlowBuilder::addBody(StringRef list, ArrayRef<int64_t> operandOf) {
   }
   BodyFlow::Body &body = made.bodies.back();
   expect(operandOf.size() == body.inputs.size() || !passedOn.empty(),
-         "attribute '" + list + "' has " + Twine(operandOf.size()) + " elements, expected " +
+         "attribute '" + list + "' has " + countOf(operandOf.size(), "element") + ", expected " +
              Twine(body.inputs.size()) + ", one for each input of " +
              bodyName(kind.bodies.size(), made.bodies.size() - 1));
   for (size_t i = 0; i < operandOf.size() && !failed; ++i) {
@@ -189,24 +190,24 @@ void FlowBuilder::findInPlaceStates() {
 Expected<BodyFlow> FlowBuilder::finish() && {
   if (!passedOn.empty()) {
     const size_t found = made.bodies.back().operandOf.size(), expected = made.bodies.back().outputOf.size();
-    expect(found == expected, "attribute '" + passedOn + "' has " + Twine(found) + " elements, expected " +
+    expect(found == expected, "attribute '" + passedOn + "' has " + countOf(found, "element") + ", expected " +
                                   Twine(expected) + ", one for each output, since body 2 is missing");
     if (failed) return std::move(failure);
     return std::move(made);  // Context::kind makes the kind again, with that body
   }
   expect(made.bodies.size() == kind.bodies.size(), "operator '" + kind.op->name + "' takes " +
-                                                       Twine(made.bodies.size()) + " bodies, got " +
+                                                       countOf(made.bodies.size(), "body", "bodies") + ", got " +
                                                        Twine(kind.bodies.size()));
   const size_t most = made.form == BodyFlow::Form::Call ? 1 : made.form == BodyFlow::Form::Loop ? 2 : 3;
   const size_t least = made.form == BodyFlow::Form::Branch ? 3 : 1;
   expect(made.bodies.size() >= least && made.bodies.size() <= most,
-         "operator '" + kind.op->name + "' has " + Twine(made.bodies.size()) + " bodies, expected " + Twine(least) +
-             (least < most ? " or " + Twine(most) : Twine()));
+         "operator '" + kind.op->name + "' has " + countOf(made.bodies.size(), "body", "bodies") + ", expected " +
+             Twine(least) + (least < most ? " or " + Twine(most) : Twine()));
   for (size_t b = 0; b < made.bodies.size() && !failed; ++b) {
     const size_t expected = made.isDecision(b) ? 1 : made.bodies[b].outputOf.size(),
                  found = kind.bodies[b].heads().size();
     expect(found == expected, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' has " +
-                                  Twine(found) + " heads, expected " + Twine(expected));
+                                  countOf(found, "head") + ", expected " + Twine(expected));
   }
   // Also of a loop that decides before each step: runFlow has no other limit.
   expect(made.form != BodyFlow::Form::Loop || made.maxSteps != kUnknownDim ||

@@ -1,6 +1,7 @@
 // Emission on behalf of a node. Tested by tests/gradient_test.cc
 #include "ir/grad_rule.h"
 
+#include "ir/count_of.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -54,8 +55,8 @@ Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, const Attrs &
     uint32_t arity = builder.kind(*kind).numInputs;
     if (arity == operands.size() || arity == NodeKind::kAnyInputs)
       return Value{builder.addKind(*kind, operands, origin)};
-    fail(Failure(ErrorKind::Arity, title() + " emits '" + op.name + "' with " + Twine(operands.size()) +
-                                       " inputs, but it takes " + Twine(arity)));
+    fail(Failure(ErrorKind::Arity, title() + " emits '" + op.name + "' with " + countOf(operands.size(), "input") +
+                                       ", but it takes " + Twine(arity)));
   } else {
     fail(amend(kind.takeError(), [&](GradcError &info) {
       info.message = (title() + " emits '" + op.name + "': " + info.message).str();

@@ -1,6 +1,7 @@
 // Appending nodes, and `Freezer`, the one place that renumbers. Tested by tests/graph_builder_test.cc
 #include "ir/graph_builder.h"
 
+#include "ir/count_of.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -111,7 +112,7 @@ Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, cons
   const NodeKind &kind = this->kind(*id);
   if (kind.numInputs != inputs.size() && kind.numInputs != NodeKind::kAnyInputs)
     return Failure(ErrorKind::Arity, "node '" + spec.name + "': operator '" + op.name + "' takes " +
-                                         Twine(kind.numInputs) + " inputs, got " + Twine(inputs.size()));
+                                         countOf(kind.numInputs, "input") + ", got " + Twine(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].index >= numOutputs(inputs[i].node))
       return Failure(ErrorKind::BadEntry, "input " + Twine(i) + " of node '" + spec.name + "' is output " +

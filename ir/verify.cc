@@ -2,6 +2,7 @@
 #include "ir/verify.h"
 
 #include "ir/bodies.h"
+#include "ir/count_of.h"
 #include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/inference.h"
@@ -73,8 +74,8 @@ class Verifier {
   void checkArity(NodeId n) {
     const uint32_t expected = graph.kind(n).numInputs;
     if (expected != NodeKind::kAnyInputs && expected != graph.inputs(n).size())
-      report(Failure(ErrorKind::Arity,
-                     graph.describe(n) + " takes " + Twine(expected) + " inputs, got " + Twine(graph.inputs(n).size()))
+      report(Failure(ErrorKind::Arity, graph.describe(n) + " takes " + countOf(expected, "input") + ", got " +
+                                           Twine(graph.inputs(n).size()))
                  .at(n));
     if (graph.inputs(n).empty() && !graph.isVariable(n) && graph.op(n)->flags.isSum)
       report(Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operands, expected at least one")

@@ -62,8 +62,6 @@ class MovableRunner : public BodyRunner {
 };
 
 struct InstructionList {
-  static constexpr uint32_t kNoHead = 0xffffffff;
-
   Graph graph;
   KernelSet kernels;
   std::vector<std::unique_ptr<PreparedKernel>>

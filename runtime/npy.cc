@@ -2,6 +2,7 @@
 //
 // Every size is checked against the bytes present before anything is allocated. Not read: structured and object types.
 // Tested by tests/npy_test.cc
+#include "ir/count_of.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/inference.h"
@@ -201,8 +202,8 @@ Expected<Array> parseNpy(StringRef bytes, StringRef place) {
     size_t elementBytes = dtypeBytes(header->dtype);
     if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
       return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
-                  Twine(*count) + " elements of " + Twine(elementBytes) + " bytes, the file has " + Twine(data.size()) +
-                  " bytes of data");
+                  countOf(*count, "element") + " of " + countOf(elementBytes, "byte") + ", the file has " +
+                  countOf(data.size(), "byte") + " of data");
     Array array;
     array.dtype = header->dtype;
     if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);

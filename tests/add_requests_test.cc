@@ -111,7 +111,7 @@ TEST_P(AddRequests, REQ_06_D_26_ASK_08_AddOntoAValueIsThatValuePlusWrite) { chec
 
 TEST_P(AddRequests, REQ_06_FastKernelsAddToo) { checkAdd<float>(fast()); }
 
-// Every gradient by itself, the others null: nothing of it depends on what else is asked.
+// Each gradient alone, with the others null: it does not depend on what else is requested.
 TEST_P(AddRequests, REQ_02_REQ_03_NullOfOthersChangesNothing) {
   testing::Findings found;
   if (differentiate() && graph.heads().size() > 1)

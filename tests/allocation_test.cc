@@ -2,7 +2,6 @@
 // before when there is memory again. What runs is in allocation_run_test.cc.
 #include "formats/blocks/graph_of_blocks.h"
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "ir/out_of_memory.h"
 #include "ir/verify.h"
 #include "passes/append_optimizer.h"
@@ -16,6 +15,7 @@
 #include "tests/support/fail_each.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
+#include "tests/support/written.h"
 
 using namespace llvm;
 
@@ -23,13 +23,6 @@ namespace gradc {
 namespace {
 
 using namespace gradc::testing;
-
-std::string written(const Graph &graph) {
-  std::string text;
-  raw_string_ostream os(text);
-  writeJson(os, graph);
-  return text;
-}
 
 // Batch norm has auxiliary states, dropout draws, `h` is read twice.
 constexpr StringRef kNet =

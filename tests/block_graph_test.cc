@@ -2,12 +2,12 @@
 #include "tests/support/block_programs.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/written.h"
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_gradient.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "ir/verify.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
@@ -134,11 +134,8 @@ TEST_F(BlockGraphTest, CF_07_AWhileIsALoopOverWhatItsBlockWritesOutside) {
 
 TEST_F(BlockGraphTest, CF_22_LoopsOfProgramsRoundTripAsGraphs) {
   addLoop();
-  std::string text, again;
-  raw_string_ostream os(text), osAgain(again);
-  writeJson(os, graph({"y"}));
-  writeJson(osAgain, cantFail(readJson(context, text, ReadOptions())).graph);
-  EXPECT_EQ(again, text);
+  const std::string text = written(graph({"y"}));
+  EXPECT_EQ(written(cantFail(readJson(context, text, ReadOptions())).graph), text);
   EXPECT_NE(text.find("subgraphs"), std::string::npos);
 }
 

@@ -1,5 +1,5 @@
-// Each operator type of Paddle's that has a gradient: what its gradient operator means as a graph is what our rules say, and what
-// central differences say, for gradients and for gradients of gradients.
+// Each operator type of Paddle's that has a gradient: its gradient operator, read as a graph, agrees with gradc's rules and with
+// central differences, for first and second gradients.
 #include "tests/support/block_programs.h"
 #include "tests/support/block_runs.h"
 #include "tests/support/dice.h"

@@ -163,7 +163,7 @@ TEST_F(Cli, A_15_ErrorsInBodies) {
   };
   const std::string arity = file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0], [0, 0, 0]]})");
   EXPECT_EQ(StringRef(arity).split('\n').first,
-            "loop.json:4:4: error: node 'loop' > body 1 > node 'h2h': operator 'tanh' takes 1 inputs, got 2 [arity]");
+            "loop.json:4:4: error: node 'loop' > body 1 > node 'h2h': operator 'tanh' takes 1 input, got 2 [arity]");
   const std::string version = file(
       R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0]], "control_deps": [0]}, {"op": "exp", "name": "e", "inputs": [[1, 0, 3]]})"
       R"(], "arg_nodes": [0], "heads": [[2, 0, 0]]}, {"nodes": [{"op": "null", "name": "z", "inputs": []}, )"

@@ -1,9 +1,9 @@
 // Values that are part of a graph: every dtype to the last bit, in files and in memory.
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "ir/text.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/written.h"
 
 #include "runtime/session.h"
 
@@ -24,10 +24,7 @@ template <class T> void expectValues(StringRef dtype, const std::string &text, s
   TestGraph g("y = _constant {dtype=" + dtype.str() + ", shape=(" + std::to_string(expected.size()) + ",), values=(" +
               text + ")}");
   // As read, and as what is written of it.
-  std::string json;
-  raw_string_ostream os(json);
-  writeJson(os, g.graph);
-  const Graph again = cantFail(readJson(g.context, json, ReadOptions())).graph;
+  const Graph again = cantFail(readJson(g.context, written(g.graph), ReadOptions())).graph;
   for (const Graph &graph : {g.graph, again}) {
     std::optional<Session> session;
     const TensorRef y = run(g.context, graph, session);
@@ -83,7 +80,7 @@ TEST(Constant, REG_19_ValuesThatDoNotFit) {
   for (StringRef dtype : {"float16", "bfloat16"}) EXPECT_EQ(errorOf(dtype, "(1,)", "0.5"), "success") << dtype.str();
   EXPECT_EQ(errorOf("None", "(1,)", "1"), "[bad_attribute] attribute 'dtype' is \"None\", expected an element type");
   EXPECT_EQ(errorOf("float32", "(4294967296,4294967296)", "1"),
-            "[bad_attribute] attribute 'values' has 1 elements, expected as many as a tensor of shape "
+            "[bad_attribute] attribute 'values' has 1 element, expected as many as a tensor of shape "
             "(4294967296,4294967296) has");
 }
 

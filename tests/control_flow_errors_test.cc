@@ -108,13 +108,13 @@ TEST(ControlFlowErrors, BadLocationLists) {
             "[bad_attribute] attribute 'num_args' is 4, expected 3: the body, and an input for each element of "
             "'in_data_locs', 'in_state_locs' and 'remain_locs'");
   EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "2"}}, add),
-            "[bad_attribute] body of operator '_call' has 1 heads, expected 2");
+            "[bad_attribute] body of operator '_call' has 1 head, expected 2");
   EXPECT_EQ(refusal("_call", {{"num_args", "3"}, {"num_outputs", "1"}}, add),
             "[bad_attribute] attribute 'input_locs' has 3 elements, expected 2, one for each input of body");
   EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}}, {}),
             "[bad_attribute] operator '_call' takes more bodies than the 0 given");
   EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}}, {add, add}),
-            "[bad_attribute] operator '_call' takes 1 bodies, got 2");
+            "[bad_attribute] operator '_call' takes 1 body, got 2");
 }
 
 TEST(ControlFlowErrors, CountsOfAScanThatNoNodeHas) {

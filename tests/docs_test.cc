@@ -1,6 +1,6 @@
 // Every code block of README.md and docs/*.md is true, or it is listed here with the reason why it is not tried.
 //
-// What a block is, its fence says:
+// The fence says what a block is:
 //   ```console     a transcript: lines that begin with `$ ` are run by the shell, in one folder for the whole page, in
 //                  order; what follows each is all it prints, on either stream
 //   ```c++ PATH    (or another language) part of that file, which Bazel builds and a test or a transcript runs
@@ -50,7 +50,7 @@ constexpr NotRun kNotRun[] = {
      "a formula"},
     {"docs/gradient.md", "for each x:  Σ over y  ⟨head gradient of y, ∂y/∂x⟩", "a formula"},
     {"docs/hostile.md",
-     "./dev test hostile                                        # all of it, some two thousand graphs",
+     "./dev test hostile                                        # all of it, more than three thousand graphs",
      "another test, and parts of it"},
     {"docs/mutation.md", "./dev mutate                      # all of them", "builds the tests anew and takes an hour"},
     {"docs/performance.md",

@@ -1,9 +1,9 @@
-// Pictures: of graphs (`gradc show --as svg|dot`) and of memory plans (`gradc plan --svg`), judged from the files.
+// Pictures: of graphs (`gradc show --as svg|dot`) and of memory plans (`gradc plan --svg`), as the files show them.
+#include "tests/support/svg_reader.h"
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/FileSystem.h"
 
 #include <gtest/gtest.h>
 
@@ -14,130 +14,6 @@ using namespace llvm;
 
 namespace gradc::testing {
 namespace {
-
-// ---- reading SVG as far as the tests need it
-
-struct Element {
-  std::string name, text;  // text: what follows up to the next tag
-  std::map<std::string, std::string> attrs;
-  bool isOpening = false, isClosing = false;
-
-  double number(const std::string &key) const {
-    double value = 0;
-    auto at = attrs.find(key);
-    if (at != attrs.end()) (void)to_float(StringRef(at->second), value);
-    return value;
-  }
-  StringRef attr(const std::string &key) const {
-    auto at = attrs.find(key);
-    return at == attrs.end() ? StringRef() : StringRef(at->second);
-  }
-};
-
-/// The tags in order; reports what is not well-formed.
-std::vector<Element> parseXml(StringRef text) {
-  std::vector<Element> elements;
-  std::vector<std::string> open;
-  while (true) {
-    const size_t begin = text.find('<'), end = text.find('>', begin);
-    if (begin == StringRef::npos) break;
-    if (end == StringRef::npos) {
-      ADD_FAILURE() << "a tag does not end: " << text.substr(begin, 60).str();
-      break;
-    }
-    StringRef tag = text.slice(begin + 1, end);
-    text = text.drop_front(end + 1);
-    Element element;
-    element.isClosing = tag.consume_front("/") || tag.ends_with("/");
-    element.isOpening = !element.isClosing || tag.consume_back("/");
-    element.name = tag.take_until([](char c) { return c == ' '; }).str();
-    tag = tag.drop_front(element.name.size()).ltrim();
-    while (!tag.empty()) {
-      auto [key, rest] = tag.split("=\"");
-      auto [value, after] = rest.split('"');
-      EXPECT_FALSE(value.contains('<')) << value.str();
-      element.attrs[key.str()] = value.str();
-      tag = after.ltrim();
-    }
-    element.text = text.take_until([](char c) { return c == '<'; }).str();
-    if (element.isOpening && !element.isClosing) open.push_back(element.name);
-    if (!element.isOpening) {
-      const bool isMatched = !open.empty() && open.back() == element.name;
-      EXPECT_TRUE(isMatched) << "</" << element.name << "> closes " << (open.empty() ? "nothing" : open.back());
-      if (isMatched) open.pop_back();
-    }
-    elements.push_back(element);
-  }
-  EXPECT_TRUE(open.empty()) << open.size() << " elements stay open";
-  return elements;
-}
-
-struct Rect {
-  double x, y, width, height;
-  std::string style, title;
-};
-struct Edge {
-  std::string style, title;
-  std::vector<std::pair<double, double>> points;  // corners, rounding undone
-};
-struct Picture {
-  std::map<std::string, Rect> nodes;  // by id
-  std::vector<Edge> edges;
-  std::vector<Rect> blocks;  // of a plan
-  std::vector<Element> elements;
-};
-
-/// M and L give points; Q gives a corner as its control point, and its end is on the way.
-std::vector<std::pair<double, double>> pathPoints(StringRef path) {
-  std::vector<std::pair<double, double>> points;
-  while (!path.empty()) {
-    const char command = path[0];
-    path = path.drop_front();
-    StringRef body = path.take_until([](char c) { return isAlpha(c); });
-    path = path.drop_front(body.size());
-    SmallVector<StringRef, 4> parts;
-    body.split(parts, ' ', -1, false);
-    double x = 0, y = 0;
-    if (parts.size() < 2 || !to_float(parts[0], x) || !to_float(parts[1], y)) continue;
-    if (command == 'L' && !path.empty() && path[0] == 'Q') continue;  // where the rounding begins
-    points.emplace_back(x, y);
-  }
-  return points;
-}
-
-Picture pictureOf(StringRef svg) {
-  Picture picture;
-  picture.elements = parseXml(svg);
-  std::string id, title;
-  for (const Element &element : picture.elements) {
-    if (element.name == "g" && element.isOpening) id = element.attr("id").str();
-    if (element.name == "title" && element.isOpening) {
-      title = element.text;
-      if (!picture.edges.empty() && picture.edges.back().title.empty()) picture.edges.back().title = title;
-    }
-    const StringRef style = element.attr("class");
-    if (element.name == "rect") {
-      Rect rect{element.number("x"),      element.number("y"), element.number("width"),
-                element.number("height"), style.str(),         title};
-      if (style.starts_with("block")) picture.blocks.push_back(rect);
-      else if (!id.empty()) picture.nodes[id] = rect;
-    }
-    if (element.name == "path" && style.starts_with("e ") && id.empty())
-      picture.edges.push_back({style.drop_front(2).str(), "", pathPoints(element.attr("d"))});
-    if (element.name == "g" && !element.isOpening) id.clear();
-  }
-  return picture;
-}
-
-void expectApart(const Picture &picture) {
-  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
-    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
-      const Rect &r = a->second, &s = b->second;
-      const bool isApart =
-          r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
-      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
-    }
-}
 
 class Drawing : public ::testing::Test {
  protected:
@@ -389,7 +265,7 @@ TEST_F(Drawing, PlanNamesItsBlocksAndShowsWhatIsInPlace) {
 TEST_F(Drawing, PlanDrawsTheBoundWhereTheHighestSumOfLiveBytesIs) {
   makeTraining("resnet18");
   double bound = -1, top = 1e9;
-  for (const Element &element : pictureOf(run("plan --svg - train.json --shape data=2,3,32,32")).elements) {
+  for (const SvgElement &element : pictureOf(run("plan --svg - train.json --shape data=2,3,32,32")).elements) {
     if (element.attr("class") == "bound") bound = pathPoints(element.attr("d"))[0].second;
     if (element.attr("class") != "live" || !element.attr("d").contains('V')) continue;
     SmallVector<StringRef, 64> parts;

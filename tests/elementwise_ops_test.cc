@@ -1,4 +1,4 @@
-// Element-by-element operators: values and gradients as MXNet 1.9.1 computes them in float64, derivatives of higher order
+// Elementwise operators: values and gradients as MXNet 1.9.1 computes them in float64, derivatives of higher order
 // by central differences.
 #include "tests/support/mxnet_rows.h"
 #include "tests/support/op_harness.h"

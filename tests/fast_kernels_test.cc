@@ -11,8 +11,6 @@
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -324,27 +322,6 @@ TEST(FastKernels, RUN_02_StepsOfOptimizersHaveTheBitsOfTheReference) {
   }
 }
 
-/// Operators in gradients of operators with a fast kernel that have none: numbers, a column per channel repeated, and the
-/// gradient of RNN that sequences of different lengths have.
-constexpr StringRef kGradientsOnReference[] = {"_RNN_grad",         "_broadcast_axis_like", "_in_training",
-                                               "_product_gradient", "_repeat_axes_like",    "_zeros_without_dtype"};
-
-TEST(FastKernels, A_10_GradientsOfFastOperatorsAreFast) {
-  std::set<std::string> slow;
-  for (const Sample &row : tableSamples()) {
-    TestContext context;
-    SampleGraph sample(context, row);
-    const Orders orders(context, sample, std::min(2u, row.orders + 1));
-    const Graph &gradient = orders.graphs.back();
-    for (uint32_t n = 0; n < gradient.numNodes(); ++n) {
-      const OpDef *op = gradient.op(NodeId(n));
-      if (!op || findFastKernel(*op) || referenceRole(*op) == LayoutRole::Elements) continue;
-      if (!llvm::is_contained(kGradientsOnReference, op->name)) slow.insert(op->name.str());
-    }
-  }
-  EXPECT_EQ(llvm::join(slow, ", "), "");
-}
-
 // Forward and gradient draw what the reference kernels draw.
 TEST(FastKernels, RUN_02_DropoutBetweenRecurrentLayers) {
   TestContext context;
@@ -360,23 +337,6 @@ TEST(FastKernels, RUN_02_DropoutBetweenRecurrentLayers) {
   for (unsigned threads : {1u, 3u}) {
     EXPECT_TRUE(compareFast(graph, bindings, NaiveOptions(), threads).operators.contains("RNN"));
     EXPECT_TRUE(compareFast(gradient, bindings, NaiveOptions(), threads).operators.contains("_backward_RNN"));
-  }
-}
-
-TEST(FastKernels, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
-  TestContext context;
-  for (size_t i = 0; i < fastKernelTable().size(); ++i) {
-    const FastKernelRow &row = fastKernelTable()[i];
-    if (i != 0) {
-      EXPECT_LT(fastKernelTable()[i - 1].name, row.name);
-    }
-    const OpDef *op = context.ops.find(row.name);
-    ASSERT_TRUE(op) << row.name.str();
-    EXPECT_EQ(findFastKernel(*op), &row);
-    const OpDef impostor = *op;
-    const FastKernelRow *found = findFastKernel(impostor);
-    EXPECT_EQ(found != nullptr, op->flags.isElementwise) << "by what it says of itself alone";
-    EXPECT_NE(found, &row);
   }
 }
 

@@ -90,7 +90,7 @@ TEST(GradRule, MistakesInsideEmitAreKeptForTheDriver) {
   EXPECT_TRUE(t.rule.hasFailed());
   t.rule.emit(kMulScalar, {t.a}, {{"scalar", "many"}});  // the first mistake is kept
   EXPECT_EQ(describeError(t.rule.takeFailure()),
-            "[arity] the gradient rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 inputs, but it takes 2");
+            "[arity] the gradient rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 input, but it takes 2");
 }
 
 TEST(GradRule, BadAttributesInsideEmit) {

@@ -224,7 +224,7 @@ TEST_F(Gradcheck, RUN_03_BatchNormInTrainingForm) {
 }
 
 TEST_F(Gradcheck, RUN_03_VacuousRunsDoNotPass) {
-  // The gradient is zero everywhere in double precision, yet nobody said so.
+  // The gradient is zero everywhere in double precision, but not structurally zero.
   GradcheckReport report = check(parse("x = var {__shape__=(4,)}; h = _mul_scalar(x) {scalar=1e-30}; y = tanh(h)"));
   EXPECT_TRUE(report.rows[1].isVacuous);
   EXPECT_EQ(report.rows[1].failures, 0u);

@@ -46,7 +46,7 @@ constinit const OpDef kFrugal = {
         },
 };
 
-/// a · b, of which b is said to have no gradient.
+/// a · b, whose rule states that b has no gradient.
 constinit const OpDef kOneSided = {
     .name = "one_sided",
     .inputs = {"lhs", "rhs"},
@@ -59,7 +59,7 @@ constinit const OpDef kOneSided = {
     .kernel = mapFloating<[](auto a, auto b) { return a * b; }>,
 };
 
-/// Its rule answers for an input it does not have.
+/// Its rule gives a gradient for an input that the operator does not have.
 constinit const OpDef kTalkative = {
     .name = "talkative",
     .inputs = {"data"},
@@ -233,7 +233,7 @@ TEST_F(GradientContract, H_01_OnesHaveTheShapeAndTypeOfTheirOutput) {
       EXPECT_EQ(inference.dtype[ones], type);
     }
   EXPECT_EQ(values(result, {{"x", Array(0.0)}}, 1), Numbers{1});
-  // Nothing to differentiate is no error: the gradient is as empty as y.
+  // Differentiating an empty y is not an error: the gradient is empty too.
   std::vector<Array> heads = evaluate(result.graph, {{"x", Array(DimsBuffer{0, 3}, {})}});
   EXPECT_EQ(heads[1].shape, (DimsBuffer{0, 3}));
   EXPECT_TRUE(heads[1].values.empty());

@@ -41,7 +41,7 @@ std::string told(TestGraph &g, const GradientRequest &request, GradientOptions o
   return recorder.text;
 }
 
-// A listener is a type, so what is no callback is refused by the compiler and not by an error of ours.
+// A listener is a type, so anything that is not a listener is rejected by the compiler instead of at run time.
 TEST(GradientListener, E_21_WhatIsNoCallbackDoesNotCompile) {
   using Field = decltype(GradientOptions::listener);
   static_assert(std::is_abstract_v<GradientListener>, "emitted must be given");

@@ -47,7 +47,7 @@ TEST(GradientLists, AGG_10_TwoOutputsOfOneOperatorInPlaceAndEmpty) {
             "sum X=x@GRAD@RENAME@block7@0,x@GRAD@RENAME@block7@1,x@GRAD@RENAME@block7@2 -> Out=x@GRAD\n");
   EXPECT_EQ(summed("w -> O=x@GRAD\nclip X=x@GRAD -> Out=x@GRAD"), "w -> O=x@GRAD\nclip X=x@GRAD -> Out=x@GRAD\n");
   EXPECT_EQ(summed("w -> O=@EMPTY@\nw -> O=@EMPTY@"), "w -> O=@EMPTY@\nw -> O=@EMPTY@\n");
-  // What is done in place between two arrivals goes by the first one's name.
+  // An in-place operator between two arrivals uses the name of the first.
   EXPECT_EQ(summed("w -> O=x@GRAD\nclip X=x@GRAD -> Out=x@GRAD\nw -> O=x@GRAD"),
             "w -> O=x@GRAD@RENAME@block7@0\nclip X=x@GRAD@RENAME@block7@0 -> Out=x@GRAD@RENAME@block7@0\n"
             "w -> O=x@GRAD@RENAME@block7@1\nsum X=x@GRAD@RENAME@block7@0,x@GRAD@RENAME@block7@1 -> Out=x@GRAD\n");

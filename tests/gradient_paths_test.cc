@@ -190,7 +190,7 @@ TEST(GradientPaths, NG_03_WhatOneOperatorMakesOfUnwantedSides) {
 }
 
 TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
-  // u is not above y, v not below x, q has no gradient, and the second output of s is read by nobody on the path.
+  // u is not above y, v is not below x, q has no gradient, and nothing on the path reads the second output of s.
   TestGraph g(
       "s = test_split3(x); u = exp(s:1); v = tanh(w); q = test_part(v); k = elemwise_mul(s, q); y = relu(k); heads y, u");
   GradientRequest request = wrt(g, {"x"});

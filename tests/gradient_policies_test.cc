@@ -204,7 +204,7 @@ TEST(GradientPolicies, P_09_AnOutputOfWholeNumbersGivesNothingToOthers) {
   EXPECT_EQ(gradients(g, requestOf(g, {"i", "y"}, {"x"}), options, {{"x", Array(Numbers{2.5})}}), Numbers{5});
 }
 
-// AGG-02: else what gets nothing but zeros would get a sum of them, which is no zero any more.
+// AGG-02: otherwise a value that gets only zeros would get their sum, which no longer counts as a zero.
 TEST(GradientPolicies, ZERO_04_AGG_02_OfZerosAloneOneIsKept) {
   TestGraph g("p = test_part(w); a = ones_like(p); b = zeros_like(p); y = elemwise_add(a, b)");
   GradientOptions options;
@@ -326,7 +326,7 @@ TEST_F(PolicyFlags, XS_06_AllLeavesOutWhatIsCut) {
   EXPECT_EQ(result.code, 0);
   EXPECT_TRUE(has(result.err, "--wrt all leaves out 'w' (in --no-grad)")) << result.err;
   EXPECT_TRUE(has(folder.read("g.json"), R"("slot_status": ["list_str", ["grad"]])"));
-  // Where an unused variable is no error its slot says what became of it.
+  // If an unused variable is not an error, its slot has a status.
   ASSERT_EQ(folder.run("grad m.json --no-grad w --unused none -o g.json").code, 0);
   EXPECT_TRUE(has(folder.read("g.json"), R"("slot_status": ["list_str", ["grad", "none"]])"));
   EXPECT_TRUE(has(folder.run("grad m.json --no-grad x,w").err, "[no_inputs]"));

@@ -182,7 +182,7 @@ TEST(GradientRequests, REQ_09_E_18_OneBufferForTwoVariables) {
     p.run();
     EXPECT_EQ(valuesOf<double>(buffer), (Doubles{4, 6})) << "b + a: both are added";
   }
-  // Apart, or the same head again, is no alias.
+  // Disjoint buffers, or the same head again, do not alias.
   Prepared p(graph, {Request::Null, Request::Write, Request::Write}, true);
   Array other = doubles({2}, {0, 0});
   EXPECT_EQ(errorOf(p.executor->bindHead(1, buffer.ref())).message, "success");
@@ -239,8 +239,8 @@ std::string keepList(Context &context, const KindRef &kind) {
   return list(kept.inputs) + " / " + list(kept.outputs);
 }
 
-// testdata/keep_lists.txt says for every operator whose attributes all have defaults, or stand there, what its gradient
-// reads: inputs / outputs. A rule that starts to read more keeps more memory: that is to be seen here.
+// testdata/keep_lists.txt lists what the gradient of each operator reads, inputs / outputs, for default attributes or those
+// listed with it. A rule that starts to read more keeps more memory alive, and shows up here.
 TEST(GradientRequests, RC_04_WhatTheGradientsKeep) {
   testing::TestContext context;
   SmallVector<StringRef, 0> lines;

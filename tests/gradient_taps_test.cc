@@ -1,4 +1,4 @@
-// Taps: one node that the whole gradient of an entry passes, for whoever runs the graph to look at and to replace.
+// Taps: one node through which the whole gradient of an entry passes, so that a host can read or replace it.
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"

@@ -58,7 +58,7 @@ TEST(GradientTerms, CON_07_OneOperatorOneGradientOperatorAndNothingForNothing) {
   EXPECT_EQ(emitted(one, wrt(one, {"x"}), GradientOptions()),
             "_head_grad_0 = ones_like(y)\ny_backward = _backward_tanh(_head_grad_0, y) ^y\nheads y_backward\n");
   EXPECT_EQ(countOps(built(net, wrt(net, {"x"}), GradientOptions()).graph, "_backward_tanh"), 3u);
-  // No work is an emitted graph without gradients, which says so in its table.
+  // Nothing to differentiate gives a graph without gradients, whose table says so.
   GradientRequest nothing = wrt(net, {"x"});
   nothing.noGrad = {net.at("x")};
   GradientOptions options;
@@ -152,8 +152,8 @@ TEST(GradientTerms, AGG_16_V_17_AddingOntoWhatIsThere) {
     }
 }
 
-// MXNet makes zeros_like(input i) behind every node whose head gradients are zero. Here zeros are no nodes before someone
-// needs an array: at x itself, once, of x's shape.
+// MXNet makes zeros_like(input i) for every node whose head gradients are zero. Here zeros become a node only where an
+// array is needed: at x itself, once, of x's shape.
 TEST(GradientTerms, ZERO_03_OneNodeOfZerosAtTheVariable) {
   TestGraph g("a = exp(x); b = elemwise_mul(a, w); c = BlockGrad(b); d = exp(v); y = elemwise_add(c, d)");
   GradientResult result = built(g, wrt(g, {"x", "w", "v"}), GradientOptions());

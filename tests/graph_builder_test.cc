@@ -148,7 +148,7 @@ TEST_F(GraphBuilderTest, IR_08_ComposingTakesTheLatestVersion) {
   EXPECT_EQ(version(3, 0), 0) << "nobody overwrites x";
   EXPECT_EQ(version(4, 0), 1);
   EXPECT_EQ(version(5, 1), 2);
-  // What is composed over a graph goes on from its versions.
+  // Nodes added over a graph continue its version numbers.
   GraphBuilder over(context, graph);
   NodeId third =
       cantFail(over.add(*context.ops.find("bump"), {Value{NodeId(5)}, Value{NodeId(0)}}, {"third", Attrs(), NodeId()}));

@@ -77,7 +77,7 @@ TEST(HalfRuns, MEM_15_WideningIsPlannedWorkspace) {
                                                            64 * 1 /* 32, 54 and 12 numbers, in lines of 64 bytes */);
 }
 
-// An output that nobody asks for is not computed, and has no scratch.
+// An output that is not requested is not computed and needs no scratch.
 TEST(HalfRuns, REQ_02_UnrequestedOutputsTakeNoScratch) {
   TestGraph g("x = var {__shape__=(4000,), __dtype__=float16}; w = var {__shape__=(4000,)}; y = broadcast_mul(x, w);"
               "h = ones_like(y); d = _backward_broadcast_mul(h, x, w) ^y; heads d");

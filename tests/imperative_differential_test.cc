@@ -2,13 +2,13 @@
 // found in the cache or not, retained, or replayed call by call. docs/differential.md.
 // GRADC_DIFFERENTIAL_GRAPHS says how many, GRADC_DIFFERENTIAL_SEED which is the first.
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "imperative/imperative.h"
 #include "runtime/session.h"
 #include "tests/support/imperative.h"
 #include "tests/support/differential.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/written.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -136,9 +136,7 @@ class TapedSketch {
     SmallVector<Tensor, 8> outputs(ys.begin(), ys.end());
     outputs.append(xs.begin(), xs.end());
     outputs.append(cut.begin(), cut.end());
-    std::string text;
-    raw_string_ostream os(text);
-    writeJson(os, cantFail(im.graphOf(outputs)));
+    const std::string text = written(cantFail(im.graphOf(outputs)));
     Compilable result{cantFail(readJson(context, text, ReadOptions())).graph, {}, variables()};
     const ArrayRef<Value> at = result.graph.heads();
     for (size_t i = 0; i < ys.size(); ++i) addHead(result, i, at[i]);

@@ -1,5 +1,4 @@
 // Operators with bodies on the tape: what they compute and their gradients are, bit for bit, those of the compiled graph.
-#include "formats/json/writer.h"
 #include "imperative/imperative.h"
 #include "ops/control/saved.h"
 #include "tests/support/imperative.h"
@@ -286,12 +285,7 @@ TEST(ImperativeLoops, TA_89_GraphOfHasTheLoopAsItWasCalled) {
   const Case c = cases()[2];
   const Graph graph = loopFile(c.file);
   Taped taped(im, graph, c.bindings, c.wrt);
-  auto textOf = [&](ArrayRef<Tensor> heads) {
-    std::string text;
-    raw_string_ostream os(text);
-    writeJson(os, cantFail(im.graphOf(heads)));
-    return text;
-  };
+  auto textOf = [&](ArrayRef<Tensor> heads) { return written(cantFail(im.graphOf(heads))); };
   const std::string plain = textOf(taped.heads);
   EXPECT_EQ(plain.find("__saved__"), std::string::npos);
   const Graph saved = cantFail(readJson(testContext(), plain, ReadOptions())).graph;

@@ -1,4 +1,4 @@
-// Marks, and the gradients they bring.
+// Marks, and the gradients that marked tensors get.
 #include "imperative/imperative.h"
 #include "tests/support/imperative.h"
 
@@ -68,6 +68,22 @@ TEST(ImperativeMarks, MA_05_MA_16_REQ_07_ASK_17_STOP_04_FreshFlags) {
   }
   EXPECT_FALSE(x.isFresh());
   EXPECT_TRUE(y.isFresh());
+}
+
+TEST(ImperativeMarks, TensorsTellHowTheyAreMarked) {
+  Tape t;
+  Tensor leaf = t.value(1), attached = t.value(2);
+  EXPECT_FALSE(leaf.requiresGrad());
+  EXPECT_EQ(leaf.gradRequest(), Request::Null);
+  cantFail(t.im.requireGrad(leaf));
+  cantFail(t.im.mark(attached, Request::Write));
+  EXPECT_TRUE(leaf.requiresGrad());
+  EXPECT_EQ(leaf.gradRequest(), Request::Add);
+  EXPECT_FALSE(attached.requiresGrad());
+  EXPECT_EQ(attached.gradRequest(), Request::Write);
+  const Tensor y = t.plus(leaf, "1");
+  EXPECT_TRUE(y.requiresGrad()) << "computed from a leaf";
+  EXPECT_EQ(y.gradRequest(), Request::Null);
 }
 
 TEST(ImperativeMarks, MA_06_AddAccumulatesOverRetainedRuns) {

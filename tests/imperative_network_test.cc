@@ -1,10 +1,10 @@
 // Networks on the tape: what overwrites states, what has hidden outputs, and LeNet through a file.
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "imperative/imperative.h"
 #include "runtime/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/imperative.h"
+#include "tests/support/written.h"
 
 #include <cmath>
 
@@ -17,6 +17,7 @@ using testing::Doubles;
 using testing::doublesOf;
 using testing::scalar;
 using testing::Tape;
+using testing::written;
 
 constexpr AttrText kNorm[] = {{"fix_gamma", "False"}, {"momentum", "0.5"}};
 
@@ -106,10 +107,7 @@ TEST(ImperativeNetwork, LeNetThroughAFileIsTheTapeBitForBit) {
   Tensor y = net.run();
   const Graph recorded = cantFail(t.im.graphOf({y}));
   t.backward({y});
-  std::string file;
-  raw_string_ostream os(file);
-  writeJson(os, recorded);
-  const Graph graph = cantFail(readJson(t.context, os.str(), ReadOptions())).graph;
+  const Graph graph = cantFail(readJson(t.context, written(recorded), ReadOptions())).graph;
   GradientRequest request;
   std::vector<NamedArray> bindings;
   std::vector<Tensor> asked;

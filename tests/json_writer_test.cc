@@ -27,9 +27,7 @@ TEST(JsonWriter, EscapesAreTheFiveHostsRead) {
   SmallContext context;
   GraphBuilder builder(context);
   Value x = builder.addVariable("a\"\\\n\r\t/é", Attrs());
-  std::string text;
-  raw_string_ostream os(text);
-  writeJson(os, cantFail(std::move(builder).freeze({x}, {})).graph);
+  const std::string text = written(cantFail(std::move(builder).freeze({x}, {})).graph);
   EXPECT_NE(text.find("\"name\": \"a\\\"\\\\\\n\\r\\t/é\""), std::string::npos) << text;
 }
 
@@ -41,9 +39,7 @@ TEST(JsonWriter, OriginTakesItsSortedPlace) {
   Attrs attrs = context.attrs({AttrText{"a", "1"}, AttrText{"Z", "2"}});
   NodeId plain = cantFail(builder.add(relu, {x}, {"plain", Attrs(), x.node}));
   NodeId both = cantFail(builder.add(relu, {Value{plain}}, {"both", attrs, plain}));
-  std::string text;
-  raw_string_ostream os(text);
-  writeJson(os, cantFail(std::move(builder).freeze({Value{both}}, {})).graph);
+  const std::string text = written(cantFail(std::move(builder).freeze({Value{both}}, {})).graph);
   EXPECT_NE(text.find(R"({"op": "relu", "name": "plain", "attrs": {"__origin__": "0"}, "inputs": [[0, 0, 0]]},)"),
             std::string::npos)
       << text;

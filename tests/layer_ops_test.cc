@@ -263,7 +263,7 @@ TEST(LayerOps, INF_04_Softmax) {
   const std::vector<AttrText> far = {{"axis", "2"}};
   EXPECT_EQ(inferShapes("softmax", far, "(2,3) -> ?"), "axis 2 is outside data of shape (2,3)");
   EXPECT_EQ(inferShapes("SoftmaxActivation", {}, "(3,) -> ?"), "(3,) -> (3,)");
-  EXPECT_EQ(inferShapes("SoftmaxActivation", {}, "() -> ?"), "data has shape (), expected 1 axes at least");
+  EXPECT_EQ(inferShapes("SoftmaxActivation", {}, "() -> ?"), "data has shape (), expected 1 axis at least");
   EXPECT_EQ(inferShapes("SoftmaxActivation", {{"mode", "channel"}}, "(2,3) -> ?"),
             "data has shape (2,3), expected 3 axes at least");
 }

@@ -1,7 +1,6 @@
 // What graphs keep alive and what they leave behind, in one thread and in several. Run under the address sanitizer
-// for what is read after it is gone and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
+// for uses after free and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "ir/graph_builder.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
@@ -9,9 +8,9 @@
 #include "passes/order_mutation.h"
 #include "passes/requests.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/written.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <gtest/gtest.h>
 
@@ -25,13 +24,6 @@ namespace gradc {
 namespace {
 
 using namespace gradc::testing;
-
-std::string written(const Graph &graph) {
-  std::string text;
-  raw_string_ostream os(text);
-  writeJson(os, graph);
-  return text;
-}
 
 /// A network, read from text, whose names, attributes, shapes, body and unknown operator occur in no other round.
 std::string networkOf(uint64_t round) {
@@ -100,7 +92,7 @@ TEST(Lifetime, A_18_EqualThingsOfTwoContextsAreEqual) {
   EXPECT_FALSE(graph == cantFail(readJson(two, networkOf(4), ReadOptions())).graph);
 }
 
-// A process that lives long: with fresh names, attributes, shapes and bodies in each round, the heap stays what it was.
+// A long-lived process: with fresh names, attributes, shapes and bodies in each round, the heap does not grow.
 TEST(Lifetime, A_18_RoundsLeaveTheHeapAsItWas) {
   if (mallinfo2().uordblks == 0) GTEST_SKIP() << "a sanitizer has the heap";
   TestContext context;

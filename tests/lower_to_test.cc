@@ -197,7 +197,7 @@ TEST(LowerTo, A_17_ShapesOfEmittedNodesAreKnownToLaterSteps) {
   EXPECT_NE(Lowered("n = in_steps(x)", {5, 7, -1}).outcome(), "success");
 }
 
-// The target has _backward_square, but not square: beside other nodes it would not be what its name says (INF-08).
+// The target has _backward_square, but not square: without its forward node it would have no meaning there (INF-08).
 TEST(LowerTo, A_17_GradientsOfReplacedNodesAreReplacedAsWell) {
   TestGraph g("y = square(x)");
   const Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;

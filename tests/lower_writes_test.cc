@@ -64,7 +64,7 @@ TEST(LowerWrites, MUT_06_ACallThatReadsNothingOfAWriteKeepsIt) {
   expectSameMomentum(callOf("y = square(p); z = exp(q); heads y, z", "(0, 1)", 0), {{9}, {1}}, both);
 }
 
-// What a body overwrites behind the output that is read; and what waits for it.
+// A write in a body after the output that is read, and a node that waits for it.
 TEST(LowerWrites, MUT_06_ACallKeepsTheWritesOfItsBody) {
   const Target *const both[] = {&kMxnetTarget, &kPrimitivesTarget};
   auto callOf = [](StringRef inner, StringRef locations, size_t head) {
@@ -101,7 +101,7 @@ TEST(LowerWrites, MUT_06_ACallKeepsTheWritesOfItsBody) {
                            {"second", testContext().attrs(reads), NodeId(), body("y = negative(x)")}));
   expectSameMomentum(cantFail(std::move(builder).freeze({Value{first}, Value{second}}, {})).graph, {{9}, {-9}, {1}},
                      both);
-  // One node answers for two outputs.
+  // One node yields two outputs.
   const StringRef behind = "z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; u = square(x) ^z; y = negative(u)";
   const Graph twice = around("_call", {"x", "w", "g", "m"}, {{"num_args", "4"}, {"num_outputs", "2"}},
                              body((behind + "; heads y, y").str()), 2);

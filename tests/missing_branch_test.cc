@@ -1,5 +1,4 @@
 // A `_cond` without its second branch: the file says what is passed on in its place, and the node gets the body that yields it.
-#include "formats/json/writer.h"
 #include "ops/registry.h"
 #include "passes/infer.h"
 #include "passes/targets/lower_to.h"
@@ -26,7 +25,7 @@ std::vector<Graph> bodies() { return {body("d = _copy(p)"), body("q = square(b);
 
 Graph lacking() { return around("_cond", {"p", "a", "b"}, attrsOf("(2,)"), bodies(), 1); }
 
-Graph written() {
+Graph complete() {
   std::vector<Graph> all = bodies();
   all.push_back(body("heads passed"));
   return around("_cond", {"p", "a", "b"}, attrsOf("(2,)"), all, 1);
@@ -34,13 +33,6 @@ Graph written() {
 
 Floats valueOf(const Graph &graph, float p, Backend backend = Backend::Reference) {
   return run(graph, {{"p", floats({1}, {p})}, {"a", floats({2}, {2, 3})}, {"b", floats({2}, {5, 7})}}, backend)[0];
-}
-
-std::string textOf(const Graph &graph) {
-  std::string text;
-  raw_string_ostream os(text);
-  writeJson(os, graph);
-  return os.str();
 }
 
 std::vector<Binding> at(double p) { return {{"p", {1}, {p}}, {"a", {2}, {2, 3}}, {"b", {2}, {5, 7}}}; }
@@ -69,10 +61,10 @@ TEST(MissingBranch, CF_22_IsABodyOfVariables) {
   const Graph read = loopFile("lacking_branch");
   EXPECT_EQ(read.bodies(NodeId(3)).size(), 3u);
   EXPECT_EQ(dump(read), dump(graph));
-  const std::string text = textOf(read);
+  const std::string text = written(read);
   const Graph again = cantFail(readJson(testContext(), text, ReadOptions())).graph;
   EXPECT_EQ(again, read);
-  EXPECT_EQ(textOf(again), text);
+  EXPECT_EQ(written(again), text);
 }
 
 TEST(MissingBranch, INF_16_E_29_InferenceGoesThroughIt) {
@@ -99,7 +91,7 @@ TEST(MissingBranch, CF_09_CF_19_GradientsPassItToo) {
   for (double p : {1., 0.})
     for (uint32_t order : {1, 2}) {
       EXPECT_EQ(run(gradientOf(lacking(), {"a", "b"}, order), at(p)),
-                run(gradientOf(written(), {"a", "b"}, order), at(p)));
+                run(gradientOf(complete(), {"a", "b"}, order), at(p)));
       expectDerivative(
           around(
               "_cond", {"p", "a", "b"}, attrsOf("(2,)"),
@@ -156,12 +148,12 @@ TEST(MissingBranch, BadCounts) {
   EXPECT_EQ(refused(attrsOf("(2,)"), two[0]), "[bad_attribute] operator '_cond' takes more bodies than the 1 given");
   EXPECT_EQ(refused(attrsOf("(2,)"), {}), "[bad_attribute] operator '_cond' takes more bodies than the 0 given");
   EXPECT_EQ(refused(attrsOf("(2,)"), {two[1], two[0]}),
-            "[bad_attribute] attribute 'cond_input_locs' has 1 elements, expected 2, one for each input of body 0");
+            "[bad_attribute] attribute 'cond_input_locs' has 1 element, expected 2, one for each input of body 0");
   // What a gradient added: the branch that is missing added nothing.
   std::vector<AttrText> saved = attrsOf("(2,)");
   saved.push_back({"__saved__", "(0,1)"});
   EXPECT_EQ(refused(saved, two),
-            "[bad_attribute] attribute 'else_input_locs' has 1 elements, expected 2, one for each output, since body 2 "
+            "[bad_attribute] attribute 'else_input_locs' has 1 element, expected 2, one for each output, since body 2 "
             "is missing");
   saved.back().value = "(0,0)";
   EXPECT_EQ(refused(saved, two), "success");

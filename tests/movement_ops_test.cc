@@ -199,7 +199,7 @@ TEST(MovementOps, INF_04_RearrangementsBothWays) {
   EXPECT_EQ(inferShapes("transpose", {}, "? -> (2,3)"), "(3,2) -> (2,3)");
   EXPECT_EQ(inferShapes("transpose", {{"axes", "(2,0,1)"}}, "(2,?,4) -> (?,?,3)"), "(2,3,4) -> (4,2,3)");
   EXPECT_EQ(inferShapes("transpose", {{"axes", "(0,0)"}}, "(2,3) -> ?"),
-            "axes (0, 0) are no permutation of 2 dimensions");
+            "axes (0, 0) are not a permutation of 2 dimensions");
   EXPECT_EQ(inferShapes("SwapAxis", {{"dim1", "0"}, {"dim2", "-1"}}, "(2,?,4) -> (?,3,?)"), "(2,3,4) -> (4,3,2)");
   EXPECT_EQ(inferShapes("reverse", {{"axis", "2"}}, "(2,3) -> ?"), "axis 2 is outside the shape (2,3)");
   EXPECT_EQ(inferShapes("repeat", {{"repeats", "2"}, {"axis", "1"}}, "(2,?) -> (?,6)"), "(2,3) -> (2,6)");

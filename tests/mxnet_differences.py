@@ -231,9 +231,10 @@ Other differences, which no single derivative shows:
   that it does not read.
 - `Pooling` of type avg under `pooling_convention=full` in float32: where a window ends outside the image, the forward pass
   divides by the elements inside, and the gradient by all of the window. In float64 both divide by the elements inside.
-- `Pooling` of type max: of -∞ alone MXNet's maximum is the lowest finite number, in gradc -∞, whose first element gets the gradient.
+- `Pooling` of type max: where all elements of a window are -∞, MXNet's maximum is the lowest finite number; gradc's is -∞, and the
+  first element gets the gradient.
 - The gradient of `LRN` of images of one pixel with one channel is another number in every run.
-- `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
+- `Reshape` writes the length for -1 to a wrong axis, or outside its memory, if -4 precedes it.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
   order reads as well.
 - `mp_lamb_update_phase2` leaves the weight in float32 as it was, so that every step starts from the first weight; in gradc it
@@ -242,7 +243,7 @@ Other differences, which no single derivative shows:
   gradc, from the old one.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
-- Labels get a gradient of zeros; in gradc they get none. Most of its gradient operators cannot be differentiated again.
+- Labels get a gradient of zeros; in gradc they get none. Most of MXNet's gradient operators cannot be differentiated again.
 """
 
 DRAWS = """

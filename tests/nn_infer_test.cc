@@ -123,7 +123,7 @@ TEST(NnInfer, REG_19_AttributesAreChecked) {
     return describeError(context.kind(*context.ops.find(op), context.attrs(attrs)));
   };
   EXPECT_EQ(error("Convolution", {{"kernel", "(3,3)"}, {"num_filter", "4"}, {"stride", "(2,)"}}),
-            "[bad_attribute] attribute 'stride' has 1 elements, expected 2 as 'kernel' has");
+            "[bad_attribute] attribute 'stride' has 1 element, expected 2 as 'kernel' has");
   EXPECT_EQ(error("Convolution", {{"kernel", "()"}, {"num_filter", "4"}}),
             "[bad_attribute] attribute 'kernel' has 0 elements, expected 1 to 3");
   EXPECT_EQ(error("Convolution", {{"kernel", "(3,)"}, {"num_filter", "4"}, {"num_group", "3"}}),

@@ -149,9 +149,9 @@ TEST(Npy, RUN_04_RefusesMalformedFiles) {
   EXPECT_EQ(refusal(StringRef("\x93NUMPY\1\0\xff\xff{", 11)), "'x.npy': the file ends inside the header");
   EXPECT_EQ(refusal(StringRef("\x93NUMPY\2\0\1\0", 10)), "'x.npy': the file ends inside the header");
   EXPECT_EQ(refusal(fileOf(1, good, "a")),
-            "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 1 bytes of data");
+            "'x.npy': shape (2,) of uint8 is 2 elements of 1 byte, the file has 1 byte of data");
   EXPECT_EQ(refusal(fileOf(1, good, "abc")),
-            "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 3 bytes of data");
+            "'x.npy': shape (2,) of uint8 is 2 elements of 1 byte, the file has 3 bytes of data");
   EXPECT_EQ(refusal(fileOf(1, "[1]", "")), "'x.npy': the header is not a dict");
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '|u1', 'shape': (2,)}", "ab")),
             "'x.npy': the header needs 'descr', 'fortran_order' and 'shape'");

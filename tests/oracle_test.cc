@@ -28,8 +28,8 @@ using namespace gradc::testing;
 
 constexpr size_t kMinSamples = 5, kMinGoldens = 2;
 
-/// Operators of which MXNet is no judge, or not of as many configurations. Single configurations that it refuses, crashes on
-/// or gets wrong are in tests/conformance_oracle.py.
+/// Operators for which MXNet is not a valid reference, or only in few configurations. Single configurations that it refuses,
+/// crashes on or gets wrong are in tests/conformance_oracle.py.
 struct Exception {
   StringRef op, reason;
 };

@@ -82,7 +82,7 @@ TEST(OrderMutation, IR_09_IdsStayWhereTheirOrderIsRight) {
   for (uint32_t n = 0; n < g.graph.numNodes(); ++n) EXPECT_EQ(result.newId[n], NodeId(n));
   EXPECT_EQ(result.numDependencies, 2u);
   EXPECT_EQ(result.numCopies, 0u);
-  // What an edge says already is not said again, and a second time nothing is left to say.
+  // No dependency repeats an edge, and a second run adds nothing.
   Expected<OrderedGraph> again = orderMutations(g.context, result.graph, OverwrittenPolicy::Save);
   ASSERT_TRUE(bool(again));
   EXPECT_EQ(&again->graph.columns(), &result.graph.columns());
@@ -163,7 +163,7 @@ TEST(OrderMutation, IR_09_UsersDependenciesStayFirst) {
 TEST(OrderMutation, VersionsNobodyWritesAreExternal) {
   TestGraph alone("y = test_accumulate(x, s@2)");
   EXPECT_EQ(&ordered(alone).graph.columns(), &alone.graph.columns());
-  // A read between two writes stays there, whoever made its version.
+  // A read between two writes stays there, whichever node wrote its version.
   TestGraph between(
       "c = test_accumulate(x, s@9); r = exp(s@5); a = test_accumulate(w, s@1); y = add_n(c, r, a) {num_args=3}");
   std::string text = dump(ordered(between).graph);

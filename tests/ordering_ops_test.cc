@@ -205,7 +205,7 @@ TEST(OrderingOps, RUN_02_Shuffle) {
   for (size_t count : first) EXPECT_NEAR(static_cast<double>(count), 200, 50);
 }
 
-// As of `mean`, and as what it stands for computes it.
+// As with `mean`, and as its decomposition computes it.
 TEST(OrderingOps, RUN_02_MomentsOfNoElementsAreNaN) {
   OpHarness h;
   const Value x = h.variable({2, 0}, {});

@@ -77,7 +77,7 @@ TEST_F(Process, ACheckpointIsWholeWheneverTheRunEnds) {
       if (std::string(signal) != "KILL") {
         EXPECT_EQ(ended.out, "0\n") << signal << ": a temporary file is left";
       }
-      // Read whole, and found to be further than this run is to go.
+      // The checkpoint is read as a whole, and its step is beyond the end of this run.
       const ToolResult resumed = runShell(folder.path(), train + "--steps 1 --resume c.npz");
       EXPECT_EQ(resumed.code, 2);
       EXPECT_NE(resumed.err.find("c.npz' already has"), std::string::npos)

@@ -251,7 +251,7 @@ TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,) (3,3) (5,3) -> ?"),
             "input 1 has shape (3,3), expected (?,) apart from dim 0");
   EXPECT_EQ(inferShapes("_concat_part", {{"num_args", "1"}, {"index", "0"}}, "(3,) (3,) -> ?"),
-            "dim 1 is outside 1 dimensions");
+            "dim 1 is outside 1 dimension");
   const std::vector<AttrText> two = {{"num_args", "2"}, {"dim", "1"}};
   EXPECT_EQ(inferShapes("_backward_Concat", two, "(2,5) (2,3) ? -> ? (2,?)"), "(2,5) (2,3) (2,2) -> (2,3) (2,2)");
   EXPECT_EQ(inferShapes("_backward_Concat", two, "(2,5) (2,3) (2,3) -> ? ?"),

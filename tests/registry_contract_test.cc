@@ -77,7 +77,7 @@ TEST(OperatorContract, REG_04_SeveralOperatorsOrNone) {
   TestGraph g("y = test_sine(x)");
   EXPECT_EQ(generated(g, {"x"}), "_head_grad_0 = ones_like(y)\ny_backward_0 = test_cosine(x)\n"
                                  "y_backward_1 = elemwise_mul(_head_grad_0, y_backward_0)\nheads y_backward_1\n");
-  // No gradient at all: on nobody's path, and no error.
+  // An operator without a gradient that is on no path is not an error.
   TestGraph none("f = _greater_scalar(x) {scalar=0}; y = elemwise_add(f, w)");
   EXPECT_EQ(generated(none, {"x", "w"}), "x_zero_grad = zeros_like(x)\n_head_grad_0 = ones_like(y)\n"
                                          "heads x_zero_grad, _head_grad_0\n");
@@ -166,7 +166,7 @@ TEST(OperatorContract, REG_15_IgnoredInputsKeepNothingAlive) {
   const NodeKind &like = *likeHandle;
   EXPECT_FALSE(like.isIgnored(0));
   EXPECT_TRUE(like.isIgnored(1));
-  // a is computed for nobody: it gets no place.
+  // Nothing reads the value of a: it gets no place.
   TestGraph g("x = var {__shape__=(4,)}; a = exp(x); z = zeros_like(a); y = elemwise_add(z, x)");
   Inference inference = cantFail(infer(g.context, g, {}, {}));
   MemoryPlan plan = cantFail(planMemory(g.context, g, inference, countRequests(g, {}), {}));

@@ -33,8 +33,8 @@ double secondsOf(function_ref<void()> work) {
   return best;
 }
 
-/// `secondsFor(n)`, twice. A square would be a factor of 256; caches are allowed 2.5. What else the machine does may cost one
-/// of the two its caches: so there are three attempts.
+/// `secondsFor(n)`, twice. A square would be a factor of 256; caches are allowed 2.5. Other work on
+/// the machine may cost one of the two its caches, so there are three attempts.
 void expectLinear(uint32_t n, function_ref<double(uint32_t)> secondsFor) {
   double small = 0, large = 0;
   for (int attempt = 0; attempt < 3; ++attempt) {

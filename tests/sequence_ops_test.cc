@@ -212,7 +212,7 @@ TEST(SequenceOps, RefusedAttributes) {
   EXPECT_NE(refusalOf("_polygamma", {{"order", "21"}}), "");
 }
 
-// Lengths of any type are cut to whole numbers from 0 on: NaN to 0, and a number beyond all steps masks none.
+// Lengths of any type are truncated to integers of at least 0, NaN to 0; a length beyond the last step masks nothing.
 TEST(SequenceOps, RUN_02_LengthsOutOfRange) {
   const OpTensor x{{2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
   checkRow({"SequenceMask",

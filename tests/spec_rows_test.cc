@@ -1,5 +1,5 @@
 // The ledger of the specifications of gradient graphs (testdata/spec_rows.txt) and of the tape
-// (testdata/imperative_rows.txt): which check and which mutant stand for a row.
+// (testdata/imperative_rows.txt): which checks and mutants cover a row.
 //
 // A check carries the row in its name: TEST(Suite, AGG_05_What), or a golden case or vector under testdata/ called
 // E_01_unused. A checked row has such a check and a mutant of tests/mutate that one of its checks judges; a row that is

@@ -1,4 +1,5 @@
-// The backward part of a gradient graph, run by itself on what it says must be kept, computes what the whole graph computes.
+// The backward part of a gradient graph, run alone on the values that it requires to be kept, computes what the whole graph
+// computes.
 #include "passes/split_gradient.h"
 
 #include "formats/json/reader.h"

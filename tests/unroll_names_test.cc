@@ -1,5 +1,5 @@
-// Unrolled and inlined graphs beside their values: the names of what they add, what stays and why, kernels that fail, a loop of
-// a host, and the time it takes.
+// Unrolled and inlined graphs apart from their values: names of new nodes, nodes that remain and why, kernels that fail, a
+// loop of a host, and the time it takes.
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"

@@ -207,7 +207,7 @@ TEST(Unroll, A_19_CallsAreInlinedAtAnyDepth) {
   EXPECT_EQ(errorOf(apply(inlineCalls, shared, {}, 10000)).kind, ErrorKind::TooLarge);
 }
 
-// What a body overwrites it overwrites in every step, and what comes after reads the last version.
+// A body overwrites its variables in every step, and later nodes read the last version.
 TEST(Unroll, MUT_06_StepsMoveTheStatisticsInTurn) {
   const Graph graph = loopFile("norm_in_loop");
   const Bindings bindings = {

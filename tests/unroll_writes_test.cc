@@ -41,7 +41,7 @@ std::vector<Doubles> runWithState(const Graph &graph, ArrayRef<Binding> bindings
   return runReading(graph, bindings, "s");
 }
 
-// test_scale yields r·s and adds 1 to s. No number says which s the product behind it reads: its place does.
+// test_scale yields r·s and adds 1 to s. No version number tells which s the product after it reads: its position does.
 TEST(UnrollWrites, MUT_06_AReadAfterAWriteWithoutNumbers) {
   const Graph step = body("b = test_scale(r, s); y = elemwise_mul(r, s) ^b; heads y, b");
   const Graph graph = around("_scan", {"r", "s"}, lengthTwo("2", "0", "2"), step, 2);
@@ -107,7 +107,7 @@ TEST(UnrollWrites, MUT_06_AWriteNobodyNeedsButForTheLoop) {
   EXPECT_EQ(runWithState(made.graph, kStateAndOne), (std::vector<Doubles>{{2}, {5}}));
 }
 
-// The same with a call, which stays, and it is said.
+// The same with a call, which is kept and reported.
 TEST(UnrollWrites, MUT_06_AWriteNobodyNeedsButForTheCall) {
   const AttrText attrs[] = {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(1)"}};
   const Graph graph = behindAWrite("_call", attrs, false);
@@ -136,7 +136,7 @@ TEST(UnrollWrites, CF_05_EmptyOutputsInOldFiles) {
   }
 }
 
-// What others take for the loop is the node of its final state; the stack is another one.
+// Readers of the loop now read the node of its final state; the stack is another node.
 TEST(UnrollWrites, A_21_AGradientIsOfTheOutputItWasOf) {
   const std::vector<AttrText> attrs = {
       {"num_args", "1"}, {"num_data", "0"}, {"num_states", "1"}, {"num_out_data", "1"}, {"length", "3"}};

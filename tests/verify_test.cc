@@ -71,7 +71,7 @@ TEST(Verify, E_42_Arity) {
   });
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].kind, ErrorKind::Arity);
-  EXPECT_EQ(found[0].message, "node 'z' (relu) takes 1 inputs, got 2");
+  EXPECT_EQ(found[0].message, "node 'z' (relu) takes 1 input, got 2");
 }
 
 TEST(Verify, E_30_MutationTargetsAreVariables) {

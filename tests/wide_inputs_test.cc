@@ -95,7 +95,7 @@ TEST(WideInputs, RC_04_Sum) {
   }
 }
 
-// y = x0 + … + x39 without x35, which is not read; adds 1 to x33; nothing flows to x39.
+// y = x0 + … + x39 without x35, which is not read; adds 1 to x33; no gradient flows to x39.
 constinit const OpDef kForty = {
     .name = "test_forty",
     .inputs = {{}, [](const NodeKind &) { return 40u; }, true},

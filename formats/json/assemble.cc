@@ -3,6 +3,7 @@
 
 #include "formats/json/graph_table.h"
 #include "formats/json/legacy_upgrade.h"
+#include "ir/count_of.h"
 #include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/graph_builder.h"
@@ -61,8 +62,8 @@ class Assembler {
   }
 
   Error outOfRange(const Twine &what, uint32_t id, int64_t offset) const {
-    return Failure(ErrorKind::BadJson, what + " refers to node " + Twine(id) + ", but the graph has " +
-                                           Twine(numFileNodes) + (numFileNodes == 1 ? " node" : " nodes"))
+    return Failure(ErrorKind::BadJson,
+                   what + " refers to node " + Twine(id) + ", but the graph has " + countOf(numFileNodes, "node"))
         .atOffset(offset);
   }
 
@@ -184,7 +185,7 @@ class Assembler {
 
   Error badArity(uint32_t n, uint32_t expected) const {
     const std::string what = isVariable(n) ? "a variable" : "operator '" + tables.text(raw.nodes[n].op).str() + "'";
-    return Failure(ErrorKind::Arity, label(n) + ": " + what + " takes " + Twine(expected) + " inputs, got " +
+    return Failure(ErrorKind::Arity, label(n) + ": " + what + " takes " + countOf(expected, "input") + ", got " +
                                          Twine(raw.inputsOf(n).size()))
         .atOffset(raw.nodes[n].begin);
   }
@@ -206,8 +207,7 @@ class Assembler {
     }
     if (!numDropped) return;
     if (numDropped > kListed) names += ", …";
-    out.warnings.push_back("dropped " + std::to_string(numDropped) + (numDropped == 1 ? " node" : " nodes") +
-                           " no head reaches: " + names);
+    out.warnings.push_back("dropped " + countOf(numDropped, "node") + " no head reaches: " + names);
   }
 
   void warnArgOrder(const Frozen &frozen) {
@@ -312,10 +312,8 @@ std::string pathTo(const RawFile &file, uint32_t position) {
 static void warnUnknownKeys(const std::map<std::string, size_t> &keys, std::vector<std::string> &warnings) {
   size_t left = kListed;
   for (const auto &[key, count] : keys) {
-    if (left-- == 0)
-      return warnings.push_back("ignored " + std::to_string(keys.size() - kListed) + " other unknown keys");
-    warnings.push_back("ignored key '" + key + "', which appears " + std::to_string(count) +
-                       (count == 1 ? " time" : " times"));
+    if (left-- == 0) return warnings.push_back("ignored " + countOf(keys.size() - kListed, "other unknown key"));
+    warnings.push_back("ignored key '" + key + "', which appears " + countOf(count, "time"));
   }
 }
 

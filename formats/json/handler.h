@@ -1,6 +1,6 @@
 // The parser's event handler: from SAX events to RawGraph columns, one graph object at a time.
 //
-// A stack of contexts says which array or object is open; each event is judged by the innermost one. Graph objects nest
+// A stack of contexts says which array or object is open; each event is handled by the innermost one. Graph objects nest
 // (`subgraphs`), so what belongs to one graph lives in a Frame. Nothing is allocated per node. What needs the whole graph
 // (ids in range, operators, the upgrade) is left to formats/json/assemble.h. Tested by tests/json_reader_test.cc
 #pragma once

@@ -1,4 +1,5 @@
 // A tensor whose values are part of the graph. Tested by tests/constant_test.cc
+#include "ir/count_of.h"
 #include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
@@ -88,8 +89,8 @@ Error checkConstant(const OpDef &, void *params) {
   const std::optional<int64_t> count = numElements(given.shape);
   const size_t numValues = std::max(given.numbers.size(), given.integers.size());
   if (!count || static_cast<uint64_t>(*count) != numValues)
-    return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(numValues) +
-                                                " elements, expected as many as a tensor of shape " +
+    return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + countOf(numValues, "element") +
+                                                ", expected as many as a tensor of shape " +
                                                 toString(ShapeRef(given.shape)) + " has");
   if (isFloating(given.dtype)) return Error::success();  // any width, even one that no kernel computes in
   const auto [least, most] = rangeOf(given.dtype);

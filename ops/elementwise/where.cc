@@ -94,7 +94,7 @@ extern const OpDef kBackwardWhere;
 
 }  // namespace
 
-// dx = dy where the condition holds, else 0; d of y the other way round; dcondition = 0
+// dx = dy where the condition holds, else 0; for y vice versa; dcondition = 0
 constinit const OpDef kWhere = {
     .name = "where",
     .aliases = {"_sparse_where"},

@@ -24,7 +24,7 @@ inline constexpr AttrSpec kSoftmaxOutputAttrs[] = {
     attr<&SoftmaxOutputParams::gradScale>("grad_scale", "1", "factor of the gradient"),
     attr<&SoftmaxOutputParams::ignoreLabel>("ignore_label", "-1", "label whose rows get no gradient under use_ignore"),
     attr<&SoftmaxOutputParams::multiOutput>("multi_output", "False", "whether classes run along axis 1 of (n, k, ...)"),
-    attr<&SoftmaxOutputParams::useIgnore>("use_ignore", "False", "whether ignore_label is looked at"),
+    attr<&SoftmaxOutputParams::useIgnore>("use_ignore", "False", "whether ignore_label takes effect"),
     attr<&SoftmaxOutputParams::preserveShape>("preserve_shape", "False", "whether classes run along the last axis"),
     attr<&SoftmaxOutputParams::normalization>(
         "normalization", "null", "divide by nothing, the batch size, or the number of labels other than ignore_label"),

@@ -91,7 +91,7 @@ LabelRows labelRowsOf(DecomposeRule &d) {
   return {flat, d.emit(kSliceLike, {column, flat}, {{"axes", "(0,)"}}), "1"};
 }
 
-// 1 where the label, without its fraction, is that class. NaN is no class.
+// 1 where the label, without its fraction, is that class. NaN is not a class.
 Value isClass(DecomposeRule &d, Value label, const OpDef &equal, ArrayRef<Value> others, const Attrs &attrs) {
   SmallVector<Value, 2> operands = {d.emit(kCast, {label}, {{"dtype", "int64"}})};
   operands.append(others.begin(), others.end());

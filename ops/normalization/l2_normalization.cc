@@ -3,6 +3,7 @@
 // A group is an image (instance), the channels of one pixel (channel) or the pixels of one channel (spatial). The norm
 // is a hidden output; the gradient reads it and y. Differentiating the gradient reaches the norm, so the rule adds the
 // gradient through it. Sums run in float64. Tested by tests/layer_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -64,7 +65,8 @@ void relateShapes(ShapeInference &s, size_t data, bool normIsOutput) {
   const size_t least = mode == NormMode::Instance ? 1 : 3;
   DimsBuffer dims(s.in(data).dims());
   if (dims.size() < least)
-    return s.fail("data has shape " + toString(s.in(data)) + ", expected " + Twine(least) + " axes at least");
+    return s.fail("data has shape " + toString(s.in(data)) + ", expected " + countOf(least, "axis", "axes") +
+                  " at least");
   if (mode == NormMode::Channel) dims[1] = 1;
   else dims.resize(mode == NormMode::Instance ? 1 : 2);
   if (normIsOutput) s.setOut(1, dims);

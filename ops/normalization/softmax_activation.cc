@@ -3,6 +3,7 @@
 // Mode instance runs along the last axis, mode channel along axis 1. For data of more than two axes, MXNet's gradient
 // of mode instance sums over axis 1 and does not match its own forward pass; here it does.
 // Tested by tests/layer_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -40,7 +41,7 @@ void rowShape(ShapeInference &s) {
   s.sameAll();
   const size_t least = isChannel(s.kind()) ? 3 : 1;
   if (s.hasFailed() || !s.in(0).hasRank() || s.in(0).rank() >= least) return;
-  s.fail("data has shape " + toString(s.in(0)) + ", expected " + Twine(least) + " axes at least");
+  s.fail("data has shape " + toString(s.in(0)) + ", expected " + countOf(least, "axis", "axes") + " at least");
 }
 
 void forward(const KernelCall &call) {

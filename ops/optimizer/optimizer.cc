@@ -130,10 +130,11 @@ constexpr AttrSpec kNesterovAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr
 constexpr AttrSpec kSignSgdAttrs[] = {
     kLrAttr, kWdAttr, attr<&P::rescaleGrad>("rescale_grad", "1", "accepted and not used"),
     attr<&P::clipGradient>("clip_gradient", "-1", "accepted and not used"), kRateFactorAttr};
-constexpr AttrSpec kSignumAttrs[] = {kLrAttr,        kMomentum,
-                                     kWdAttr,        kRescaleAttr,
-                                     kClipAttr,      attr<&P::wdLh>("wd_lh", "0", "decay of the weight by itself"),
-                                     kRateFactorAttr};
+constexpr AttrSpec kSignumAttrs[] = {
+    kLrAttr,        kMomentum,
+    kWdAttr,        kRescaleAttr,
+    kClipAttr,      attr<&P::wdLh>("wd_lh", "0", "weight decay, applied to the weight and not to the gradient"),
+    kRateFactorAttr};
 constexpr AttrSpec kAdamAttrs[] = {kLrAttr, kLazy,        kBeta1Attr, kBeta2Attr,     kEpsilonAttr,
                                    kWdAttr, kRescaleAttr, kClipAttr,  kRateFactorAttr};
 constexpr AttrSpec kAdamWAttrs[] = {kLrAttr,        required<&P::eta>("eta", "factor of the whole step"),
@@ -147,13 +148,14 @@ constexpr AttrSpec kRmsPropAlexAttrs[] = {
     kLrAttr,      kGamma1,      attr<&P::gamma2>("gamma2", "0.899999976", "decay of the step"),
     kEpsilonAttr, kWdAttr,      kRescaleAttr,
     kClipAttr,    kClipWeights, kRateFactorAttr};
-constexpr AttrSpec kFtrlAttrs[] = {kLrAttr,
-                                   attr<&P::lamda1>("lamda1", "0.00999999978", "weights with less than this are 0"),
-                                   attr<&P::beta>("beta", "1", "added to the root of n"),
-                                   kWdAttr,
-                                   kRescaleAttr,
-                                   kClipAttr,
-                                   kRateFactorAttr};
+constexpr AttrSpec kFtrlAttrs[] = {
+    kLrAttr,
+    attr<&P::lamda1>("lamda1", "0.00999999978", "where |z| is at most this, the weight is 0"),
+    attr<&P::beta>("beta", "1", "added to the root of n"),
+    kWdAttr,
+    kRescaleAttr,
+    kClipAttr,
+    kRateFactorAttr};
 constexpr AttrSpec kFtmlAttrs[] = {
     kLrAttr,
     kStep,
@@ -174,7 +176,7 @@ constexpr AttrSpec kLamb1Attrs[] = {
     kBeta2Attr,
     attr<&P::epsilon>("epsilon", "9.99999997e-07", "keeps the denominator from 0"),
     attr<&P::biasCorrection>("bias_correction", "True", "whether to correct the means for their start at zero"),
-    required<&P::wd>("wd", "weight decay: this times the weight joins the step"),
+    required<&P::wd>("wd", "weight decay: this times the weight is added to the step"),
     kRescaleAttr,
     kClipAttr};
 constexpr AttrSpec kLamb2Attrs[] = {

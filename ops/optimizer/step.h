@@ -219,7 +219,8 @@ constexpr OpDef mixedStepOp(NameList names, llvm::StringRef summary, NameList in
 
 constexpr AttrSpec kLrAttr = required<&StepParams::lr>("lr", "learning rate");
 constexpr AttrSpec kRateFactorAttr = attr<&StepParams::rateFactor>("rate_factor", "1", "factor of the learning rate");
-constexpr AttrSpec kWdAttr = attr<&StepParams::wd>("wd", "0", "weight decay: this times the weight joins the gradient");
+constexpr AttrSpec kWdAttr =
+    attr<&StepParams::wd>("wd", "0", "weight decay: this times the weight is added to the gradient");
 constexpr AttrSpec kRescaleAttr = attr<&StepParams::rescaleGrad>("rescale_grad", "1", "factor of the gradient");
 constexpr llvm::StringLiteral kClipDoc = "the gradient is clamped to ± this; off if negative";
 constexpr AttrSpec kClipAttr = attr<&StepParams::clipGradient>("clip_gradient", "-1", kClipDoc);

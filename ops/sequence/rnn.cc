@@ -20,7 +20,7 @@ constexpr int64_t kMaxSize = int64_t{1} << 31;
 
 constexpr AttrSpec kAttrs[] = {
     required<&RnnParams::stateSize>("state_size", "elements of a cell's state").atLeast(1).atMost(kMaxSize),
-    required<&RnnParams::numLayers>("num_layers", "layers on top of one another").atLeast(1).atMost(kMaxSize),
+    required<&RnnParams::numLayers>("num_layers", "number of stacked layers").atLeast(1).atMost(kMaxSize),
     attr<&RnnParams::bidirectional>("bidirectional", "False",
                                     "whether each layer also reads the sequence from its end"),
     required<&RnnParams::mode>("mode", "the kind of cell"),

@@ -1,4 +1,5 @@
 // Joining tensors along one axis, and taking one of them out again. Tested by tests/reduce_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -101,7 +102,7 @@ void relateParts(ShapeInference &s, ConcatPorts at) {
   if (!rank) return;
   const int64_t dim = s.params<ConcatParams>().dim;
   const std::optional<size_t> axis = normalizeAxis(dim, *rank);
-  if (!axis) return s.fail("dim " + Twine(dim) + " is outside " + Twine(*rank) + " dimensions");
+  if (!axis) return s.fail("dim " + Twine(dim) + " is outside " + countOf(*rank, "dimension"));
 
   DimsBuffer common(*rank, kUnknownDim);
   SmallVector<int64_t, 8> lengths(at.numParts(s) + 1, kUnknownDim);

@@ -2,6 +2,7 @@
 //
 // Both are linear; the adjoint of a backward operator is the forward operator with the same attributes.
 // Tested by tests/movement_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -52,7 +53,7 @@ void repeatShape(ShapeInference &s) {
   std::optional<size_t> rank = eitherRank(s);
   if (!rank) return;
   std::optional<size_t> axis = normalizeAxis(*params.axis, *rank);
-  if (!axis) return s.fail("axis " + Twine(*params.axis) + " is outside " + Twine(*rank) + " dimensions");
+  if (!axis) return s.fail("axis " + Twine(*params.axis) + " is outside " + countOf(*rank, "dimension"));
   DimsBuffer common(*rank, kUnknownDim), other(*rank, kUnknownDim);
   if (s.in(0).hasRank()) common.assign(s.in(0).dims().begin(), s.in(0).dims().end());
   if (s.out(0).hasRank()) other.assign(s.out(0).dims().begin(), s.out(0).dims().end());

@@ -1,5 +1,6 @@
 // Cutting a tensor into parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
 // Tested by tests/movement_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
@@ -94,7 +95,7 @@ struct SplitShapes {
     std::optional<size_t> rank = wholeRank();
     if (!rank) return;
     std::optional<size_t> axis = normalizeAxis(params.axis, *rank);
-    if (!axis) return s.fail("axis " + Twine(params.axis) + " is outside " + Twine(*rank) + " dimensions");
+    if (!axis) return s.fail("axis " + Twine(params.axis) + " is outside " + countOf(*rank, "dimension"));
     setWhole(wholeFromParts(*rank, *axis));
     if (s.hasFailed()) return;
     const int64_t length = whole()[*axis];

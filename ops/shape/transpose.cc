@@ -1,6 +1,7 @@
 // Axes in another order: transpose, SwapAxis.
 //
 // Both are linear; the gradient undoes the permutation. Tested by tests/movement_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -63,7 +64,7 @@ void transposeShape(ShapeInference &s) {
   if (!rank && axes.empty()) return;
   if (!rank) rank = axes.size();
   std::optional<SmallVector<size_t, 6>> order = permutation(axes, *rank);
-  if (!order) return s.fail("axes " + tupleText(axes) + " are no permutation of " + Twine(*rank) + " dimensions");
+  if (!order) return s.fail("axes " + tupleText(axes) + " are not a permutation of " + countOf(*rank, "dimension"));
   permuteShape(s, *order);
 }
 
@@ -83,8 +84,8 @@ void swapAxisShape(ShapeInference &s) {
   const SwapAxisParams &params = s.params<SwapAxisParams>();
   std::optional<SmallVector<size_t, 6>> order = swapped(params, *rank);
   if (!order)
-    return s.fail("dim1 " + Twine(params.dim1) + " or dim2 " + Twine(params.dim2) + " is outside " + Twine(*rank) +
-                  " dimensions");
+    return s.fail("dim1 " + Twine(params.dim1) + " or dim2 " + Twine(params.dim2) + " is outside " +
+                  countOf(*rank, "dimension"));
   permuteShape(s, *order);
 }
 

@@ -41,7 +41,7 @@ inline constexpr AttrSpec kDilate =
 inline constexpr AttrSpec kNumFilter =
     required<&ConvolutionParams::numFilter>("num_filter", "output channels").atLeast(1);
 inline constexpr AttrSpec kNumGroup =
-    attr<&ConvolutionParams::numGroup>("num_group", "1", "groups of channels convolved apart").atLeast(1);
+    attr<&ConvolutionParams::numGroup>("num_group", "1", "groups of channels, convolved separately").atLeast(1);
 inline constexpr AttrSpec kCudnnTune =
     attr<&ConvolutionParams::cudnnTune>("cudnn_tune", "None", "accepted and not used");
 inline constexpr AttrSpec kCudnnOff = attr<&ConvolutionParams::cudnnOff>("cudnn_off", "False", "accepted and not used");

@@ -3,6 +3,7 @@
 // An image is (n, c, spatial…) with one to three spatial axes; columns are (n, c · window, positions), zeros where a
 // window reaches into the padding. col2im sums the column elements that show a pixel: it is the adjoint of im2col, and
 // each operator is the gradient of the other. Tested by tests/network_ops_test.cc
+#include "ir/count_of.h"
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -67,11 +68,11 @@ Error checkWindowAndSize(const OpDef &op, void *params) {
   if (Error error = checkWindow(op, params)) return error;
   WindowParams &p = *static_cast<WindowParams *>(params);
   if (p.outputSize.size() == p.kernel.size()) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'output_size' has " + Twine(p.outputSize.size()) +
-                                              " elements, expected " + Twine(p.kernel.size()) + " as 'kernel' has");
+  return Failure(ErrorKind::BadAttribute, "attribute 'output_size' has " + countOf(p.outputSize.size(), "element") +
+                                              ", expected " + Twine(p.kernel.size()) + " as 'kernel' has");
 }
 
-// The image is input 0 and the columns are output 0, or the other way round.
+// The image is input 0 and the columns are output 0, or vice versa.
 void relateShapes(ShapeInference &s, bool isImageInput) {
   const WindowParams &p = s.params<WindowParams>();
   auto state = [&](Dims image, Dims columns) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ir/attr_spec.h"
+#include "ir/count_of.h"
 #include "ir/error.h"
 #include "ir/inference.h"
 #include "ir/tensor.h"
@@ -69,12 +70,12 @@ inline void setSpatial(int64_t (&to)[3], Dims values) {
   for (size_t i = 0; i < values.size(); ++i) to[3 - values.size() + i] = values[i];
 }
 
-/// Fills a window attribute left out with `defaults`, and checks its length: "stride has 1 elements, kernel has 2".
+/// Fills a window attribute left out with `defaults`, and checks its length: "stride has 1 element, kernel has 2".
 inline llvm::Error completeWindowAttr(llvm::StringRef key, Dims &values, Dims kernel, const int64_t (&defaults)[3]) {
   if (values.empty()) values = Dims(defaults, kernel.size());
   if (values.size() == kernel.size()) return llvm::Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' has " + llvm::Twine(values.size()) +
-                                              " elements, expected " + llvm::Twine(kernel.size()) + " as 'kernel' has");
+  return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' has " + countOf(values.size(), "element") +
+                                              ", expected " + llvm::Twine(kernel.size()) + " as 'kernel' has");
 }
 
 }  // namespace gradc

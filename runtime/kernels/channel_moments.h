@@ -77,10 +77,8 @@ void channelMoments(const ChannelView &view, Slice slice, const MomentColumns<T>
   }
 }
 
-/// Scratch of blockMoments; the means and squares are its first columns.
-template <class T> size_t blockMomentsBytes(const ChannelView &view) { return sumBlocksBytes<2, T>(view); }
-
-/// Moments of all elements, block by block, divided among threads.
+/// Moments of all elements, block by block, divided among threads. `workspace` has sumBlocksBytes<2, T>(view); the means and
+/// squares are its first columns.
 template <class T> void blockMoments(const ChannelView &view, unsigned threads, void *workspace, const T *x) {
   const ElementBlocks blocks(view);
   const int64_t channels = view.channels;

@@ -41,7 +41,7 @@ void addPick(std::vector<Sample> &list) {
   list.push_back({"one_hot", "depth=2", {{0, 2}}});
 }
 
-// What is put where tuples repeat is not differentiable as MXNet has it: single tuples, or such as are drawn apart.
+// Where index tuples repeat, what scatter_nd yields is not differentiable: samples have a single tuple or distinct ones.
 void addTuples(std::vector<Sample> &list) {
   list.push_back({"gather_nd", "", {{3, 3, 2}, {2, 4}}});
   list.push_back({"gather_nd", "", {{3, 2}, {1, 2, 2}}});

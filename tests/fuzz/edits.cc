@@ -113,7 +113,7 @@ void Editor::splice(const GraphSketch &part, const KnownShapes &shapes) {
           dice.chance(95))
         entry = *replacement[index];
     }
-  // A value that is read now is no head any more, mostly.
+  // A value that now has a reader usually stops being a head.
   llvm::erase_if(sketch.heads, [&](const SketchEntry &head) {
     if (dice.chance(30)) return false;
     for (size_t i = before; i < sketch.nodes.size(); ++i)

@@ -111,7 +111,7 @@ void Trial::checkDifferences(const Graph &graph, const SessionOptions &session) 
   options.samples = 2;
   options.gradientOptions.unused = UnusedPolicy::Zeros;
   options.order = 1 + static_cast<uint32_t>(dice.below(2));
-  // What it finds is not judged: the values drawn may well be where differences are no derivatives.
+  // Its verdict is ignored: the drawn values may be near kinks, where differences are not derivatives.
   Expected<GradcheckReport> report = gradcheck(ctx, graph, {}, options);
   if (!report) isFine(report.takeError(), "gradcheck");
 }

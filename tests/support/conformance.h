@@ -66,4 +66,13 @@ struct Tolerance {
   double operator()(const NaiveRun &run, Value v) const;
 };
 
+/// Rounding alone, for two orders of the same terms: a few hundred units in the last place of the terms.
+inline constexpr Tolerance kRounding{1e-12, 1e-14};
+
+/// Equal, both NaN, or at most `allowed` apart, element by element.
+bool agree(const Array &expected, const Array &found, double allowed);
+
+/// The first elements, for messages.
+std::string print(const Array &array);
+
 }  // namespace gradc::testing

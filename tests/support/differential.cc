@@ -1,11 +1,11 @@
 // Comparing what was measured. Tested by tests/differential_test.cc
 #include "tests/support/differential.h"
 
-#include "formats/json/writer.h"
 #include "ir/error.h"
 #include "tests/support/jets.h"
 #include "tests/support/measure.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/written.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -244,10 +244,7 @@ std::string dumpSketch(const Sketch &sketch) {
   Expected<SketchGraph> built = buildSketch(context, sketch);
   if (!built) return describeError(built.takeError());
   if (Error error = addBeside(context, sketch, *built)) return describeError(std::move(error));
-  std::string text = describe(sketch);
-  raw_string_ostream os(text);
-  writeJson(os, built->graph);
-  return text;
+  return describe(sketch) + written(built->graph);
 }
 
 }  // namespace gradc::testing

@@ -1,4 +1,4 @@
-// Drawing what does not matter to any value: bodies of nodes, and unknown operators beside the graph.
+// Draws what has no effect on any value: bodies that nothing runs, and unknown operators beside the graph.
 // Tested by tests/differential_test.cc
 #include "tests/support/draw_graph.h"
 

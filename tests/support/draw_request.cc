@@ -42,7 +42,7 @@ class RequestDrawer {
     sketch.duplicates = dice.chance(6) ? DuplicatePolicy::Strict : DuplicatePolicy::Allow;
     sketch.reach = dice.chance(20) ? ReachPolicy::WholeGraph : ReachPolicy::Ignore;
     sketch.order = dice.chance(50) ? 2 : 1;
-    // What waits for a version waits for its writer, which is nobody's control dependency.
+    // A reader of a version waits for its writer, a dependency that the sketch does not list.
     const bool hasOrder =
         sketch.hasVersions && any_of(sketch.nodes, [](const SketchNode &node) { return node.isState; });
     sketch.controlOnly = !hasOrder && dice.chance(30) ? ControlOnlyPolicy::Zeros : ControlOnlyPolicy::Unused;

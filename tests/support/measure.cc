@@ -2,7 +2,6 @@
 #include "tests/support/measure.h"
 
 #include "formats/json/reader.h"
-#include "formats/json/writer.h"
 #include "ir/bodies.h"
 #include "ir/error.h"
 #include "ir/verify.h"
@@ -15,6 +14,7 @@
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/written.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -105,19 +105,11 @@ class Measurement {
     if (!flat) return flat.takeError();
     StringMap<NodeId> byName;
     for (uint32_t n = 0; n < flat->numNodes(); ++n) byName.try_emplace(flat->name(NodeId(n)), NodeId(n));
-    auto follow = [&](Value &v) {
+    forEachValue(built.request, [&](Value &v) {
       auto at = byName.find(before.name(v.node));
       if (at == byName.end() || flat->op(at->second) != before.op(v.node)) measured.isMissing = true;
       else v.node = at->second;
-    };
-    for (GradientHead &head : built.request.heads) {
-      follow(head.y);
-      if (head.seed) follow(*head.seed);
-    }
-    for (std::vector<GradientTarget> *targets : {&built.request.wrt, &built.request.retained})
-      for (GradientTarget &target : *targets) follow(target.x);
-    for (std::vector<Value> *values : {&built.request.noGrad, &built.request.stop})
-      for (Value &v : *values) follow(v);
+    });
     built.ids.clear();
     built.graph = *flat;
     return Error::success();
@@ -206,10 +198,7 @@ class Measurement {
   Error execute(Graph graph) {
     LoadedGraph loaded;
     if (variation.throughFile || variation.inMxnetsWords) {
-      std::string text;
-      raw_string_ostream os(text);
-      writeJson(os, graph);
-      Expected<LoadedGraph> read = readJson(context, text, {});
+      Expected<LoadedGraph> read = readJson(context, written(graph), {});
       if (!read) return read.takeError();
       loaded = std::move(*read);
       graph = loaded.graph;

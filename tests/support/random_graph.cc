@@ -199,18 +199,21 @@ Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built) {
   return Error::success();
 }
 
+void forEachValue(GradientRequest &request, function_ref<void(Value &)> visit) {
+  for (GradientHead &head : request.heads) {
+    visit(head.y);
+    if (head.seed) visit(*head.seed);
+  }
+  for (std::vector<GradientTarget> *targets : {&request.wrt, &request.retained})
+    for (GradientTarget &target : *targets) visit(target.x);
+  for (std::vector<Value> *values : {&request.noGrad, &request.stop})
+    for (Value &v : *values) visit(v);
+}
+
 Error orderSketch(Context &context, SketchGraph &built) {
   Expected<OrderedGraph> ordered = orderMutations(context, built.graph, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
-  auto follow = [&](Value &v) { v.node = ordered->newId[v.node.value]; };
-  for (GradientHead &head : built.request.heads) {
-    follow(head.y);
-    if (head.seed) follow(*head.seed);
-  }
-  for (std::vector<GradientTarget> *targets : {&built.request.wrt, &built.request.retained})
-    for (GradientTarget &target : *targets) follow(target.x);
-  for (std::vector<Value> *values : {&built.request.noGrad, &built.request.stop})
-    for (Value &v : *values) follow(v);
+  forEachValue(built.request, [&](Value &v) { v.node = ordered->newId[v.node.value]; });
   for (NodeId &id : built.ids) id = ordered->newId[id.value];
   built.graph = ordered->graph;
   return Error::success();

@@ -148,6 +148,8 @@ llvm::Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch);
 /// Adds the nodes beside it; those that no other reads become heads after the others.
 llvm::Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built);
 std::string besideName(size_t i);
+/// Calls visit(v) for every value that the request names, taps apart.
+void forEachValue(GradientRequest &request, llvm::function_ref<void(Value &)> visit);
 /// `orderMutations`, as every verb does with what it reads.
 llvm::Error orderSketch(Context &context, SketchGraph &built);
 /// The options that the sketch requests.

@@ -1,8 +1,6 @@
 // The operators are as small as the tests allow: arity, mutation, flags, defaults for old files.
 #include "tests/support/small_ops.h"
 
-#include "formats/json/writer.h"
-
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cstdlib>
@@ -85,13 +83,6 @@ GradcError readError(StringRef text) {
   GradcError found(ErrorKind::Internal, "");
   handleAllErrors(loaded.takeError(), [&](const GradcError &error) { found = error; });
   return found;
-}
-
-std::string written(const Graph &graph) {
-  std::string text;
-  raw_string_ostream os(text);
-  writeJson(os, graph);
-  return text;
 }
 
 std::string converted(StringRef text) {

@@ -3,6 +3,7 @@
 
 #include "formats/json/reader.h"
 #include "ir/error.h"
+#include "tests/support/written.h"
 
 #include <string>
 
@@ -19,7 +20,6 @@ struct SmallContext : Context {
 LoadedGraph read(Context &context, llvm::StringRef text);
 /// The error of a text that must not be readable; stops the test program when it is.
 GradcError readError(llvm::StringRef text);
-std::string written(const Graph &graph);
 /// The text that `convert` writes.
 std::string converted(llvm::StringRef text);
 /// A whole file around the given nodes; `arg_nodes` empty, heads as given.

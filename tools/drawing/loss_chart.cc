@@ -2,6 +2,8 @@
 #include "tools/drawing/loss_chart.h"
 #include "tools/drawing/svg.h"
 
+#include "ir/count_of.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Format.h"
 
@@ -180,7 +182,7 @@ void drawLegend(raw_ostream &os, bool hasHeldOut, size_t window) {
     x += 23 + svg::textWidth(name, 10.5) + 22;
   };
   entry("saved", "each step");
-  entry("forward", "mean of " + std::to_string(window) + (window == 1 ? " step" : " steps"));
+  entry("forward", "mean of " + countOf(window, "step"));
   if (hasHeldOut) entry("gradient", "held out");
 }
 

@@ -77,8 +77,4 @@ std::string formatNumber(double value) {
   return text;
 }
 
-std::string countOf(uint64_t count, StringRef noun) {
-  return (Twine(count) + " " + noun + (count == 1 ? "" : "s")).str();
-}
-
 }  // namespace gradc

@@ -1,6 +1,8 @@
 // Aligned text tables for reports. Tested by tests/cli_test.cc
 #pragma once
 
+#include "ir/count_of.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -28,7 +30,5 @@ class TextTable {
 std::string printable(llvm::StringRef text);
 /// "%.6g".
 std::string formatNumber(double value);
-/// "12 node", "1 node": the count and the noun, with a plural s where due.
-std::string countOf(uint64_t count, llvm::StringRef noun);
 
 }  // namespace gradc

@@ -55,13 +55,13 @@ bool setSeed(Options &options, const Flag &, StringRef text) { return appendPair
 constexpr Flag kFlags[] = {
     {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",
      [](Options &o, const Flag &, StringRef v) { return append(o.of, v); }},
-    {"wrt", "NAME,...|all", "with respect to what (default: all, every floating argument)",
+    {"wrt", "NAME,...|all", "what to differentiate with respect to (default: all, every floating argument)",
      [](Options &o, const Flag &, StringRef v) {
        o.wrt.push_back(v.str());
        return true;
      }},
     {"loss-scale", "S",
-     "factor of every gradient, above 0: head gradients of S instead of 1, and as much behind losses",
+     "multiply every gradient by S, above 0: head gradients are S instead of 1, gradients of losses are multiplied",
      [](Options &o, const Flag &, StringRef v) {
        return parseNumber(v, o.gradient.lossScale) && o.gradient.lossScale > 0;
      }},
@@ -79,7 +79,7 @@ constexpr Flag kFlags[] = {
      "which operators must have a gradient: those between an x and a y, or all that some y depends on (default path)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.reach); }},
     {"integers", "stop|permissive",
-     "whole numbers and truth values: they carry no gradient, or types are not looked at (default stop)",
+     "integers and bools: stop: they carry no gradient; permissive: types are not examined (default stop)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.integers); }},
     {"zero-terms", "drop|keep",
      "a gradient that is zero by definition of an operator: leave it out, or compute with it, so that 0 times inf is nan "
@@ -93,7 +93,7 @@ constexpr Flag kFlags[] = {
     {"parameters", "NAME,...",
      "of a program of blocks: the parameters that get gradients (default: all that are trainable)",
      [](Options &o, const Flag &, StringRef v) { return append(o.parameters, v); }},
-    {"max-iterations", "N", "most steps of each loop of a program of blocks (default 10000)",
+    {"max-iterations", "N", "bound on the steps of each loop of a program of blocks (default 10000)",
      [](Options &o, const Flag &, StringRef v) {
        return parsePositive(v, o.maxIterations) && o.maxIterations <= INT32_MAX;
      }},
@@ -104,7 +104,8 @@ constexpr Flag kFlags[] = {
     {"retain", "ENTRY,...", "also emit the gradients of these intermediate entries, after those of the x",
      [](Options &o, const Flag &, StringRef v) { return append(o.retain, v); }},
     {"req", "NAME=write|add|null",
-     "what `run` does with a gradient: overwrite, add to what is there, or skip it; repeatable", setRequest},
+     "what `run` does with a gradient: overwrite the given value, add to it, or skip the gradient; repeatable",
+     setRequest},
     {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)", setMode},
     {"sum-cap", "N", "sum fewer than N contributions at once, chain additions from N on (default 8)", setSumCap},
     {"chain", "from-cap|up-to-cap",

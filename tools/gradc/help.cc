@@ -72,8 +72,8 @@ Expected<const Verb *> findVerb(StringRef name) {
 
 void printHelp(raw_ostream &os) {
   os << "gradc: an ahead-of-time gradient compiler.\n\n"
-        "Reads a neural network as an MXNet/NNVM symbol JSON graph, emits the graph that\n"
-        "computes its gradients, and runs it.\n\n"
+        "Reads a neural network (a symbol JSON graph of MXNet or NNVM, or a program of\n"
+        "Paddle), emits the graph that computes its gradients, and runs it.\n\n"
         "usage: gradc VERB [FLAGS] [FILE]\n\n";
   for (const Verb *verb : kVerbs) os << "  " << left_justify(verb->name, 12) << verb->summary << '\n';
   os << "\nTry:\n"
@@ -88,7 +88,7 @@ void printHelp(raw_ostream &os) {
         "`gradc help VERB` explains a verb and its flags. A FILE of `-`, or none, is standard\n"
         "input. Results go to standard output or to `-o FILE`; messages to standard error.\n"
         "Exit codes: 0 done or equal; 1 input or request rejected, graphs differ, check\n"
-        "failed; 2 wrong usage or unreadable file; 70 a bug of gradc.\n";
+        "failed; 2 wrong usage or unreadable file; 70 a bug in gradc.\n";
 }
 
 void printHelp(raw_ostream &os, const Verb &verb) {

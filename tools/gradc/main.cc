@@ -2,6 +2,7 @@
 // Nothing else in the project prints or exits. Tested by tests/cli_test.cc
 #include "verbs.h"
 
+#include "ir/count_of.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/process_memory.h"
@@ -51,8 +52,8 @@ Error checkNumFiles(const Verb &verb, const Options &options) {
   if (given > verb.maxFiles)
     return Failure(ErrorKind::Usage, "unexpected argument '" + options.files[verb.maxFiles] + "'")
         .note("usage: gradc " + verb.name + " [FLAGS] " + verb.arguments);
-  return Failure(ErrorKind::Usage, "'gradc " + verb.name + "' needs " + verb.arguments + ", got " + Twine(given) +
-                                       (given == 1 ? " argument" : " arguments"))
+  return Failure(ErrorKind::Usage,
+                 "'gradc " + verb.name + "' needs " + verb.arguments + ", got " + countOf(given, "argument"))
       .note("`gradc help " + verb.name + "` explains it");
 }
 

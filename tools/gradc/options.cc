@@ -148,8 +148,8 @@ constexpr Flag kFlags[] = {
     {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.backend); }},
     {"fuse", "all|none|elements|norms",
-     "nodes that run as one on fast kernels: elements, in a row that works element by element; norms, batch norm with sum and "
-     "relu (default all)",
+     "which nodes run as one on fast kernels: elements: consecutive element-wise ones; norms: batch norm with a sum or a relu "
+     "(default all)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.fuse); }},
     {"threads", "N", "threads of the fast kernels (default: all processors)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},

@@ -56,7 +56,7 @@ void say(const char *text) {
   removeTemporaries();
   say("gradc: error: internal error: ");
   say(reason);
-  say(" [internal]\ngradc: note: this is a bug of gradc; the command line and the input file reproduce it\n");
+  say(" [internal]\ngradc: note: this is a bug in gradc; the command line and the input file reproduce it\n");
   _exit(70);
 }
 

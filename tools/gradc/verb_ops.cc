@@ -73,7 +73,7 @@ void printMissing(raw_ostream &os, Context &context, uint64_t order) {
   TextTable table({"operator", "fails at order", "why"});
   for (const MissingOrder &row : missingOrder(context, order))
     table.add({row.op->name.str(), std::to_string(row.order), row.reason});
-  if (table.empty()) os << "every operator can be differentiated " << order << (order == 1 ? " time\n" : " times\n");
+  if (table.empty()) os << "every operator can be differentiated " << countOf(order, "time") << '\n';
   else table.print(os);
 }
 

@@ -79,9 +79,8 @@ Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedul
   OptimizerOptions optimizer = trainer.optimizer();
   if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizerInfo(optimizer.kind).hasBiasCorrection)
     return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a constant learning rate")
-        .note("use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, "
-              "adamw, "
-              "ftml and lamb changes from step to step");
+        .note("use '--schedule constant' without '--warmup', and an optimizer without bias correction: the rate of "
+              "adam, adamw, ftml and lamb changes from step to step");
   optimizer.fixedRate = schedule.rate;
   Expected<TrainingGraph> appended = appendOptimizer(tool.context, trainer.gradients(), optimizer);
   if (!appended) return appended.takeError();

@@ -1,0 +1,13 @@
+// Graphs as files.
+#pragma once
+
+#include "ir/graph.h"
+
+#include <string>
+
+namespace gradc::testing {
+
+/// What writeJson writes of it.
+std::string written(const Graph &graph);
+
+}  // namespace gradc::testing
