@@ -212,8 +212,9 @@ std::unique_ptr<PreparedKernel> softmaxCrossEntropyBackward(const KernelSite &si
 std::unique_ptr<PreparedKernel> toColumns(const KernelSite &site);
 std::unique_ptr<PreparedKernel> toImage(const KernelSite &site);
 
-// runtime/kernels/ordering.cc: topk, sort and argsort; _sort_order
+// runtime/kernels/ordering.cc: topk, sort and argsort, and their gradient; _sort_order
 std::unique_ptr<PreparedKernel> ordering(const KernelSite &site);
+std::unique_ptr<PreparedKernel> orderingBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> sortOrder(const KernelSite &site);
 
 // runtime/kernels/rnn.cc

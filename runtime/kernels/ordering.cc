@@ -1,7 +1,8 @@
-// topk, sort, argsort and _sort_order. Elements become integers of the same order, with their positions beside them, which a
+// topk, sort, argsort, _sort_order and the gradient. Elements become integers of the same order, with their positions beside them, which a
 // radix sort puts in order; where few are taken, a heap keeps them. Rows are divided among threads, or, where there are few
 // long ones, their parts are, which are merged. The order is total (ops/index/sort_rows.h), so the result is that of the
 // reference kernels. Tested by tests/fast_kernels_test.cc
+#include "ops/index/along_axis.h"
 #include "ops/index/order_attrs.h"
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
@@ -71,7 +72,7 @@ template <class T> class OrderKernel : public PreparedKernel {
                 : std::min({rows.inner, kRowsAtOnce, perThread, std::max(kEntriesAtOnce / rows.length, int64_t{1})});
     perOuter = (rows.inner + width - 1) / width;
     blocks = rows.outer * perOuter;
-    parts = isDivided ? threads : std::min<int64_t>(threads, blocks);
+    parts = isDivided ? threads : std::min({int64_t{threads}, blocks, 1 + rows.count() * rows.length / kGrain});
     isFew = order.taken <= rows.length / (isDivided ? kFewOf * parts : kFewOf);
   }
 
@@ -227,6 +228,44 @@ template <class T> class OrderKernel : public PreparedKernel {
   int64_t width, perOuter, blocks, parts;
 };
 
+/// The gradient: zeros, plus dy where elements were taken. Threads divide slices, or positions on the axis; each adds in order.
+template <class T> class OrderBackward : public PreparedKernel {
+ public:
+  OrderBackward(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}
+
+  void run(const KernelCall &call) override {
+    if (!call.wants(0)) return;
+    const int64_t size = rows.outer * rows.length * rows.inner;
+    if (rows.outer >= threads)
+      return parallelFor(threads, rows.outer, std::max<int64_t>(kGrain * rows.outer / size, 1),
+                         [&](int64_t begin, int64_t end) { add(call, begin, end, 0, rows.length); });
+    parallelFor(threads, rows.length, std::max<int64_t>(kGrain * rows.length / size, 1),
+                [&](int64_t begin, int64_t end) { add(call, 0, rows.outer, begin, end); });
+  }
+
+ private:
+  // The elements of slices `first` to `last` whose positions are from `begin` to `end`.
+  void add(const KernelCall &call, int64_t first, int64_t last, int64_t begin, int64_t end) const {
+    const TensorRef &positions = call.in[2];
+    const int64_t perSlice = positions.size() / rows.outer, inner = rows.inner;
+    const T *dy = call.in[0].as<const T>();
+    dispatchNumeric(positions.dtype, [&](auto zero) {
+      const auto *numbers = positions.as<const decltype(zero)>();
+      for (int64_t slice = first; slice < last; ++slice) {
+        T *dx = call.out[0].as<T>() + slice * rows.length * inner;
+        std::fill(dx + begin * inner, dx + end * inner, T{0});
+        for (int64_t i = slice * perSlice; i < (slice + 1) * perSlice; i += inner)
+          for (int64_t r = 0; r < inner; ++r)
+            if (const int64_t at = positionOf(numbers[i + r], rows.length); at >= begin && at < end)
+              dx[at * inner + r] += dy[i + r];
+      }
+    });
+  }
+
+  AxisRows rows;
+  unsigned threads;
+};
+
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const OrderAttrs &order) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.in[0].dtype) || order.isMask) return kernel;
@@ -240,6 +279,14 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const OrderAttrs &o
 
 std::unique_ptr<PreparedKernel> ordering(const KernelSite &site) {
   return make(site, orderAttrs(*site.kind, site.in[0].shape));
+}
+std::unique_ptr<PreparedKernel> orderingBackward(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(site.out[0].dtype) || site.in[2].size() == 0) return kernel;
+  const AxisRows rows = orderAttrs(*site.kind, site.out[0].shape).rows;
+  dispatchFloating(site.out[0].dtype,
+                   [&](auto zero) { kernel = std::make_unique<OrderBackward<decltype(zero)>>(site, rows); });
+  return kernel;
 }
 std::unique_ptr<PreparedKernel> sortOrder(const KernelSite &site) {
   return make(site, sortOrderAttrs(*site.kind, site.in[0].shape));

@@ -141,6 +141,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_take", fast::takeBackward, LayoutRole::Plain},
     {"_backward_tanh", fast::tangentBackward, LayoutRole::Elements},
     {"_backward_tile", fast::tileBackward, LayoutRole::Plain},
+    {"_backward_topk", fast::orderingBackward, LayoutRole::Plain},
     {"_backward_where", fast::choose, LayoutRole::Elements},
     {"_broadcast_backward", fast::sumDown, LayoutRole::Same},
     {"_channel_window_sum", fast::channelWindowSum, LayoutRole::Same},
