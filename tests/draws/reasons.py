@@ -7,7 +7,7 @@ REFUSALS = [
     ("only gradc refuses", r"attribute '\w+' is \"\", expected", "to MXNet nothing is a number"),
     ("only gradc refuses", r"attribute 'workspace' is", "MXNet does not check the range of what it does not use"),
     ("only MXNet refuses", r"Unsupported data type|data type do not match|floating point types|Only FP32|unknown type for MKLDNN"
-     r"|[Nn]ot implemented|only supports 32-bit and 64-bit|does not support float16|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not"
+     r"|[Nn]ot impl(e)?mented|only supports 32-bit and 64-bit|does not support float16|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not"
      r"|currentlyonly supported by CuDNN|only supports float32", "MXNet has it in fewer types"),
     ("only MXNet refuses", r"Some trailing characters|Invalid Parameter format|Invalid Input: '( |\")", "gradc reads more spellings"),
     ("only MXNet refuses", r"index = -\d+ must be in range", "MXNet does not count negative axes from the end here"),
@@ -27,9 +27,10 @@ KNOWN = [
     ("where", "only gradc refuses", "", "condition has shape", "MXNet reads a condition of a wrong shape outside its memory"),
     ("im2col|col2im", "only gradc refuses", "", "input 0 has shape", "MXNet reads axes that the kernel does not have"),
     ("im2col|col2im", "only MXNet refuses", "", "must be in range", "MXNet wants stride, dilate and pad for more than two axes"),
+    ("_unravel_index", "only gradc refuses", "shape=.*0", "'shape'", "MXNet divides by the length 0"),
     ("_unravel_index", "only gradc refuses", "", "input 0 has shape", "MXNet's answer for indices of more axes has the wrong elements"),
     ("repeat", "only gradc refuses", "repeats=0", "", "MXNet's answer is flat where nothing is left"),
-    ("Convolution|Pooling", "only gradc refuses", "pad=.*-1", "'pad'", "MXNet crops by a negative pad, sometimes"),
+    ("Convolution|Pooling|im2col|col2im", "only gradc refuses", "pad=.*-1", "'pad'", "MXNet crops by a negative pad, sometimes"),
     ("Pooling", "only gradc refuses", r"(stride|kernel)=\(.*-1", "'(stride|kernel)'", "MXNet reads outside the data by a step or window below 1"),
     ("Pooling", "differ", "pooling_convention=full.*pool_type=avg|pool_type=avg.*pooling_convention=full", "0.0, MXNet nan",
      "a window behind the image has no element: the mean is 0, of MXNet 0 / 0"),
@@ -54,6 +55,7 @@ KNOWN = [
     ("Deconvolution", "differ", r"dilate=\(.*[2-9].*?\)", "output", "MXNet's forward pass is not the adjoint of its backward pass (mxnet_differences.md)"),
     ("Pooling", "only MXNet refuses", "", r"pad_l\[\d\] < kernel|'same' supports Max|Same pooling convention", "restrictions of MXNet's kernels"),
     ("dot", "only MXNet refuses", "transpose", "Cannot transpose vectors", "the transpose of a vector is the vector"),
+    ("broadcast_like", "only MXNet refuses", "", r"ndim\(\) ==", "as in broadcasting, the ranks may differ"),
     ("broadcast_like", "only MXNet refuses", "axes", "Empty axes|cannot be broadcast", "no axes, and equal lengths, are broadcast as they are"),
     ("tile", "only MXNet refuses", "", "Too many reduction axes", "limit of MXNet's reductions"),
     ("_scatter_set_nd", "only MXNet refuses", "", "dptr_", "MXNet runs it in place alone"),
