@@ -283,10 +283,10 @@ TEST(SpecialValues, REG_19_AttributesOfNan) {
 
 // Integers begin and go on without fractions, as in MXNet.
 TEST(SpecialValues, RUN_02_WholeRangesLikeATensor) {
-  TestGraph g("i = Cast(x) {dtype=int32}; y = _contrib_arange_like(i) {start=1.7, step=-1.5, repeat=2};"
+  TestGraph g("i = Cast(x) {dtype=int32}; y = _contrib_arange_like(i) {start=-1.7, step=1.9, repeat=2};"
               "z = _contrib_arange_like(x) {start=1.5, step=-1.5, repeat=2}; heads y, z");
   const std::vector<Values> found = evaluate(g, {{"x", Values({5}, {0, 0, 0, 0, 0})}});
-  expectClose(found[0].values, {1, 1, 0, 0, -1}, 0);
+  expectClose(found[0].values, {-1, -1, 0, 0, 1}, 0);
   expectClose(found[1].values, {1.5, 1.5, 0, 0, -1.5}, 0);
 }
 
