@@ -307,7 +307,7 @@ TEST(SpecialValues, RUN_02_OrderOfSpecialValues) {
 }
 
 // Rows without a class contribute nothing, to the loss and to the gradient.
-TEST(SpecialValues, RUN_02_LabelsThatAreNoClass) {
+TEST(SpecialValues, RUN_02_LabelsOutOfRange) {
   TestGraph g("y = softmax_cross_entropy(x, l); heads y");
   const Graph gradient = gradientToward(g.context, g, "x");
   const Bindings bindings = {{"x", Values({4, 2}, {0, 0, 1, 2, 3, -4, 5, 6})},
