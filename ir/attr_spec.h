@@ -128,12 +128,15 @@ template <class T> bool parseMember(llvm::StringRef text, ParamsArena &arena, T 
   }
 }
 
+/// NaN is a number where no range is stated: `float('nan')` in Python is saved as `nan`.
 template <class T> bool isMemberInRange(const AttrSpec &spec, const T &value) {
-  auto inside = [&](double number) { return number >= spec.lowest && number <= spec.highest; };
+  const bool isBounded = spec.lowest > -HUGE_VAL || spec.highest < HUGE_VAL;
+  auto inside = [&](double number) { return !isBounded || (number >= spec.lowest && number <= spec.highest); };
   if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) {
     return inside(static_cast<double>(value));
   } else if constexpr (std::is_same_v<T, std::optional<int64_t>> || std::is_same_v<T, std::optional<double>>) {
-    return !value || inside(static_cast<double>(*value));
+    // As in MXNet, NaN is refused where None is a value.
+    return !value || (*value == *value && inside(static_cast<double>(*value)));
   } else if constexpr (std::is_same_v<T, Dims> || std::is_same_v<T, llvm::ArrayRef<double>>) {
     return llvm::all_of(value, [&](auto element) { return inside(static_cast<double>(element)); });
   } else if constexpr (std::is_same_v<T, std::optional<Dims>>) {

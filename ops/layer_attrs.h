@@ -91,6 +91,12 @@ std::vector<int64_t> padShown(const NodeKind &kind, size_t axis, int64_t size);
 /// Of InstanceNorm and its gradient.
 double instanceNormEps(const NodeKind &kind);
 
+/// Of _np_cumsum and its gradient, whose output has this shape: along what elements are added up.
+AxisRows cumsumRows(const NodeKind &kind, Dims shape);
+
+/// Of norm and its gradient: 1, the sum of absolute values, or 2, Euclidean. The axes are ReduceParams.
+int64_t normOrder(const NodeKind &kind);
+
 /// Of GroupNorm and its gradient.
 double groupNormEps(const NodeKind &kind);
 

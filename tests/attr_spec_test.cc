@@ -100,5 +100,26 @@ TEST(AttrSpec, RowsParseRangeCheckAndPrint) {
   EXPECT_FALSE(kernel.isInRange(kernel, &params));
 }
 
+// As in MXNet; there a range does not exclude it, but what has a range is computed with.
+TEST(AttrSpec, REG_19_NanIsANumberUnlessThereIsARangeOrNone) {
+  struct Numbers {
+    double number;
+    std::optional<double> orNone;
+    ArrayRef<double> list;
+  };
+  ParamsArena arena;
+  Numbers numbers;
+  auto isRead = [&](const AttrSpec &spec, StringRef text) {
+    return spec.parse(spec, text, arena, &numbers) && spec.isInRange(spec, &numbers);
+  };
+  EXPECT_TRUE(isRead(attr<&Numbers::number>("x", "0", "any"), "nan"));
+  EXPECT_TRUE(isRead(attr<&Numbers::list>("x", "()", "any"), "(1, nan)"));
+  EXPECT_FALSE(isRead(attr<&Numbers::number>("x", "0", "some").atLeast(0), "nan"));
+  EXPECT_FALSE(isRead(attr<&Numbers::number>("x", "0", "some").atMost(0), "nan"));
+  EXPECT_FALSE(isRead(attr<&Numbers::list>("x", "()", "some").atLeast(0), "(1, nan)"));
+  EXPECT_FALSE(isRead(attr<&Numbers::orNone>("x", "None", "any"), "nan"));
+  EXPECT_TRUE(isRead(attr<&Numbers::orNone>("x", "None", "any"), "inf"));
+}
+
 }  // namespace
 }  // namespace gradc

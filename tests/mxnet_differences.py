@@ -102,6 +102,7 @@ CASES += [
     Case("prod", {"axis": 0}, [np.array([2.0, 0.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("nanprod", {"axis": 0}, [np.array([0.0, 2.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("norm", {"axis": 0}, [np.zeros(3)], 0, "divides by the norm, which may be 0"),
+    Case("_hypot", {}, [np.zeros(3), np.zeros(3)], 0, "divides by the hypotenuse, which may be 0"),
     Case("_power", {}, [np.zeros(3), np.array([2.0, 1.0, 0.5])], 1, "multiplies 0^rhs by the logarithm of 0"),
     Case("_contrib_index_copy", {}, [values(4, 2), np.array([1.0, 1.0]), values(2, 2, seed=2)], 2,
          "goes also to rows that a later copy overwrites"),

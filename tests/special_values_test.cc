@@ -157,6 +157,73 @@ TEST(SpecialValues, HO_01_PowersOfZero) {
   }
 }
 
+// Three derivatives of functions whose slopes are negative powers or roots.
+struct Limits {
+  const char *op;
+  double x, derivatives[3];
+  const char *scalar = nullptr;
+};
+constexpr Limits kLimits[] = {
+    {"reciprocal", 0, {-kInfinity, kInfinity, -kInfinity}},
+    {"reciprocal", -0.0, {-kInfinity, -kInfinity, -kInfinity}},
+    {"reciprocal", kInfinity, {0, 0, 0}},
+    {"reciprocal", 1e-200, {-kInfinity, kInfinity, -kInfinity}},
+    {"_rdiv_scalar", 0, {-kInfinity, kInfinity, -kInfinity}, "0.5"},
+    {"_rdiv_scalar", 0, {kInfinity, -kInfinity, kInfinity}, "-0.5"},
+    {"_rdiv_scalar", -kInfinity, {0, 0, 0}, "0.5"},
+    {"_rdiv_scalar", 1e-160, {-1e120, 2e280, -kInfinity}, "1e-200"},
+    {"sqrt", 0, {kInfinity, -kInfinity, kInfinity}},
+    {"sqrt", kInfinity, {0, 0, 0}},
+    {"rsqrt", 0, {-kInfinity, kInfinity, -kInfinity}},
+    {"rsqrt", kInfinity, {0, 0, 0}},
+    {"cbrt", 0, {kInfinity, -kInfinity, kInfinity}},
+    {"cbrt", -kInfinity, {0, 0, 0}},
+    {"rcbrt", 0, {-kInfinity, kInfinity, -kInfinity}},
+    {"rcbrt", kInfinity, {0, 0, 0}},
+    {"softsign", 0, {1, 0, 0}},
+    {"softsign", kInfinity, {0, 0, 0}},
+    {"softsign", -kInfinity, {0, 0, 0}},
+    {"arccosh", 1, {kInfinity, -kInfinity, kInfinity}},
+    {"arccosh", kInfinity, {0, 0, 0}},
+    {"arccosh", 1e200, {1e-200, 0, 0}},
+    {"arcsin", 1, {kInfinity, kInfinity, kInfinity}},
+    {"arctanh", -1, {kInfinity, -kInfinity, kInfinity}},
+    {"log", 0, {kInfinity, -kInfinity, kInfinity}},
+    {"log1p", kInfinity, {0, 0, 0}},
+};
+
+TEST(SpecialValues, HO_01_NegativePowersAtZeroAndInfinity) {
+  for (const Limits &limits : kLimits) {
+    SCOPED_TRACE(std::string(limits.op) + " at " + std::to_string(limits.x));
+    OpHarness h;
+    const Value x = h.variable({1}, std::vector<double>{limits.x});
+    SmallVector<AttrText, 1> attrs;
+    if (limits.scalar) attrs.push_back({"scalar", limits.scalar});
+    Value slope = h.apply(limits.op, {x}, attrs);
+    for (double expected : limits.derivatives) {
+      slope = h.gradients({slope}, {h.variable({1}, std::vector<double>{1})}, {x})[0];
+      expectClose(h.values(slope), {expected}, 1e-12);
+      if (h.canDecompose(slope)) expectClose(h.values(h.decomposed(slope)), {expected}, 1e-12);
+    }
+  }
+}
+
+// The kink has the subgradient 0, as that of norm has. In MXNet and PyTorch it is NaN.
+TEST(SpecialValues, RUN_02_HypotAtTheOrigin) {
+  for (StringRef op : {"_hypot", "broadcast_hypot"}) {
+    OpHarness h;
+    const Value a = h.variable({3}, std::vector<double>{0, 3, 0}), b = h.variable({3}, std::vector<double>{0, 4, -2});
+    const std::vector<Value> slopes =
+        h.gradients({h.apply(op, {a, b}, {})}, {h.variable({3}, std::vector<double>(3, 1))}, {a, b});
+    for (bool isDecomposed : {false, true}) {
+      const Value left = isDecomposed ? h.decomposed(slopes[0]) : slopes[0];
+      const Value right = isDecomposed ? h.decomposed(slopes[1]) : slopes[1];
+      expectClose(h.values(left), {0, 0.6, 0}, 1e-15);
+      expectClose(h.values(right), {0, 0.8, -1}, 1e-15);
+    }
+  }
+}
+
 // The divisor's square is 0 in float64 as well.
 TEST(SpecialValues, RUN_02_QuotientsByTinyNumbers) {
   for (StringRef op : {"elemwise_div", "broadcast_div"})
@@ -187,6 +254,81 @@ TEST(SpecialValues, REG_19_ScalarsOfNan) {
     expectClose(plain[h].values, {expected[h], expected[h]}, 0);
     expectClose(fast[h].values, {expected[h], expected[h]}, 0);
   }
+}
+
+// MXNet reads NaN for every number. Here it is outside every range that is stated, and where None is a value neither reads it.
+TEST(SpecialValues, REG_19_AttributesOfNan) {
+  TestGraph g(
+      "a = LeakyReLU(x) {act_type=leaky, slope=nan}; b = Pad(i) {mode=constant, constant_value=nan, "
+      "pad_width=(0,0,0,0,1,0,0,0)}; c = _contrib_quadratic(x) {a=0, b=nan, c=1}; d = hard_sigmoid(x) {alpha=nan}; heads a, b, c, d");
+  const std::vector<Values> found = evaluate(g, {{"x", Values({2}, {1, -2})}, {"i", Values({1, 1, 1, 1}, {3})}});
+  expectClose(found[0].values, {1, kNan}, 0);
+  expectClose(found[1].values, {kNan, 3}, 0);
+  for (size_t h : {2, 3}) expectClose(found[h].values, {kNan, kNan}, 0);
+  struct Refused {
+    const char *op, *key, *message;
+  };
+  for (auto [op, key, message] : {
+           Refused{"Dropout", "p", "attribute 'p' is \"nan\", expected float from 0 to 1"},
+           Refused{"LayerNorm", "eps", "attribute 'eps' is \"nan\", expected float from 0"},
+           Refused{"softmax", "temperature", "attribute 'temperature' is \"nan\", expected float or None"},
+           Refused{"_random_normal", "scale", "scale is nan, expected a positive number"},
+           Refused{"_random_uniform", "low", "low is nan and high is 1, expected low to be at most high"},
+           Refused{"_arange", "start", "attributes 'start', 'stop' and 'step' describe an empty range"},
+       })
+    EXPECT_EQ(
+        describeError(g.context.kind(*g.context.ops.find(op), g.context.attrs({AttrText{key, "nan"}})).takeError()),
+        "[bad_attribute] " + std::string(message));
+}
+
+// Integers begin and go on without fractions, as in MXNet.
+TEST(SpecialValues, RUN_02_WholeRangesLikeATensor) {
+  TestGraph g("i = Cast(x) {dtype=int32}; y = _contrib_arange_like(i) {start=-1.7, step=1.9, repeat=2};"
+              "z = _contrib_arange_like(x) {start=1.5, step=-1.5, repeat=2}; heads y, z");
+  const std::vector<Values> found = evaluate(g, {{"x", Values({5}, {0, 0, 0, 0, 0})}});
+  expectClose(found[0].values, {-1, -1, 0, 0, 1}, 0);
+  expectClose(found[1].values, {1.5, 1.5, 0, 0, -1.5}, 0);
+}
+
+// NaN comes last in either direction, and 0 and -0 are equal: they keep their order.
+TEST(SpecialValues, RUN_02_OrderOfSpecialValues) {
+  const std::vector<double> x = {kNan, 0, 2, -kInfinity, -0.0, kInfinity, -1, kNan};
+  for (bool isAscending : {true, false})
+    for (DType type : {DType::Float32, DType::Float64}) {
+      TestGraph g("y = argsort(x) {is_ascend=" + std::string(isAscending ? "True" : "False") + "}; heads y");
+      FastOptions options;
+      options.run.floatAs = type;
+      const FastResult found = runFast(g, {{"x", Values({8}, x)}}, options);
+      EXPECT_TRUE(found.operators.contains("argsort"));
+      expectClose(
+          found.heads[0].values,
+          isAscending ? std::vector<double>{3, 6, 1, 4, 2, 5, 0, 7} : std::vector<double>{5, 2, 1, 4, 6, 3, 0, 7}, 0);
+    }
+}
+
+// Rows without a class contribute nothing, to the loss and to the gradient.
+TEST(SpecialValues, RUN_02_LabelsOutOfRange) {
+  TestGraph g("y = softmax_cross_entropy(x, l); heads y");
+  const Graph gradient = gradientToward(g.context, g, "x");
+  const Bindings bindings = {{"x", Values({4, 2}, {0, 0, 1, 2, 3, -4, 5, 6})},
+                             {"l", Values({4}, {1, 2, -1, kNan})},
+                             {"p1_0", Values({1}, {2})}};
+  for (const Graph *graph : {static_cast<const Graph *>(&g.graph), &gradient}) {
+    const FastResult found = runFast(*graph, bindings, FastOptions());
+    EXPECT_EQ(found.surprises, "");
+    const bool isLoss = graph == &g.graph;
+    expectClose(found.heads[0].values,
+                isLoss ? std::vector<double>{std::log(2)} : std::vector<double>{1, -1, 0, 0, 0, 0, 0, 0}, 1e-15);
+  }
+}
+
+// Their squares are infinite, or 0.
+TEST(SpecialValues, RUN_02_NormsBeyondTheirSquares) {
+  TestGraph g("y = norm(x) {axis=1}; heads y");
+  const Values x({3, 2}, {3e200, 4e200, 3e-200, -4e-200, 0, 0});
+  const FastResult found = runFast(g, {{"x", x}}, FastOptions());
+  EXPECT_TRUE(found.operators.contains("norm"));
+  expectClose(found.heads[0].values, {5e200, 5e-200, 0}, 1e-15);
 }
 
 // Left of a pole ψ⁽ⁿ⁾ is (−1)ⁿ⁺¹·n!/xⁿ⁺¹ as nearly as the numbers tell, x the distance. At a pole of odd n, and at zeros, whose

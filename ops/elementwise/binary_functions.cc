@@ -15,10 +15,15 @@ namespace {
 
 using std::floor, std::hypot, std::pow;
 
+// At (0, 0), where the function has a kink, both slopes are 0, as that of norm is.
 struct Hypot {
   static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };
+  static constexpr auto divisor = [](auto a, auto b) {
+    const auto y = hypot(a, b);
+    return y + kIsZero(y);
+  };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / divisor(a, b)); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / divisor(a, b)); };
 };
 
 // The remainder has the sign of the divisor, and is 0 where the divisor is 0.
@@ -68,11 +73,12 @@ template <class F> void byValue(DecomposeRule &d) {
 // ---- hypot
 
 constinit const OpDef kBackwardBroadcastHypot = broadcastGradient<Hypot>(
-    {{"_backward_broadcast_hypot"}, "gradient of broadcast_hypot: dlhs = sum dy * lhs / y, drhs = sum dy * rhs / y"});
-constinit const OpDef kBackwardHypot =
-    equalGradient<Hypot>({{"_backward_hypot"}, "gradient of _hypot: dlhs = dy * lhs / y, drhs = dy * rhs / y"});
+    {{"_backward_broadcast_hypot"},
+     "gradient of broadcast_hypot: dlhs = sum dy * lhs / y, drhs = sum dy * rhs / y; 0 where y = 0"});
+constinit const OpDef kBackwardHypot = equalGradient<Hypot>(
+    {{"_backward_hypot"}, "gradient of _hypot: dlhs = dy * lhs / y, drhs = dy * rhs / y; 0 where y = 0"});
 constinit const OpDef kBackwardHypotScalar =
-    scalarGradient<Hypot>({{"_backward_hypot_scalar"}, "gradient of _hypot_scalar: dx = dy * x / y"});
+    scalarGradient<Hypot>({{"_backward_hypot_scalar"}, "gradient of _hypot_scalar: dx = dy * x / y; 0 where y = 0"});
 constinit const OpDef kBroadcastHypot =
     withDecomposition(broadcastForm<Hypot, kBackwardBroadcastHypot>(
                           {{"broadcast_hypot", "_npi_hypot"}, "y = sqrt(lhs^2 + rhs^2) with broadcasting"}),

@@ -21,6 +21,12 @@
 
 namespace gradc {
 
+/// In formulas: 1 where x is 0, else 0. It is constant wherever it can be differentiated.
+inline constexpr auto kIsZero = [](auto x) {
+  using std::abs;
+  return 1 - abs(sign(x));
+};
+
 struct BinaryForm {
   NameList names;  // the name and its aliases
   llvm::StringRef summary;

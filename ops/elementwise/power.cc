@@ -12,10 +12,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using std::abs, std::log, std::pow;
-
-// 1 where x is 0, else 0. It is constant wherever it can be differentiated.
-constexpr auto kIsZero = [](auto x) { return 1 - abs(sign(x)); };
+using std::log, std::pow;
 
 // 1 where the base is 0 and `isLimit` is 1, else the base.
 constexpr auto kOneAtLimit = [](auto base, auto isLimit) {

@@ -10,6 +10,7 @@
 #include "ops/shape/strided_walk.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace llvm;
 
@@ -107,6 +108,11 @@ struct ArangeLikeParams {
   int64_t repeat = 1;
   StringRef device;
   std::optional<int64_t> axis;
+
+  /// start or step in a tensor of this type: as in _arange and MXNet, without its fraction for integers.
+  static double number(double given, DType type) {
+    return type == DType::Unknown || isFloating(type) ? given : std::trunc(given);
+  }
 };
 
 constexpr AttrSpec kArangeLikeAttrs[] = {
@@ -135,8 +141,9 @@ void arangeLikeKernel(const KernelCall &call) {
   const ArangeLikeParams &p = call.params<ArangeLikeParams>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
+    const double start = p.number(p.start, call.out[0].dtype), step = p.number(p.step, call.out[0].dtype);
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i)
-      call.out[0].as<T>()[i] = convertNumber<T>(p.start + p.step * static_cast<double>(i / p.repeat));
+      call.out[0].as<T>()[i] = convertNumber<T>(start + step * static_cast<double>(i / p.repeat));
   });
 }
 
@@ -168,8 +175,10 @@ void decomposeArangeLike(DecomposeRule &d) {
   Value index = flatIndex(d, p.axis);
   if (!index.isValid()) return;
   if (p.repeat > 1) index = d.emit(kFloor, {d.emit(kDivScalar, {index}, {{"scalar", d.number(p.repeat)}})});
-  const Value way = d.emit(kMulScalar, {index}, {{"scalar", d.number(p.step)}});
-  d.y(0, d.emit(kCastLike, {d.emit(kPlusScalar, {way}, {{"scalar", d.number(p.start)}}), d.x(0)}));
+  const DType type = d.dtype(d.x(0));
+  const Value way = d.emit(kMulScalar, {index}, {{"scalar", d.number(p.number(p.step, type))}});
+  const Value sum = d.emit(kPlusScalar, {way}, {{"scalar", d.number(p.number(p.start, type))}});
+  d.y(0, d.emit(kCastLike, {sum, d.x(0)}));
 }
 
 struct IndexArrayParams {

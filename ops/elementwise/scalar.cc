@@ -155,10 +155,11 @@ constinit const OpDef kBackwardDivScalar = gradientOf<[](auto dy, auto s) { retu
     {"dy"}, "_backward_div_scalar", "gradient of _div_scalar: dx = dy / scalar",
     [](DecomposeRule &d) { d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); });
 
-constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto s) { return dy * (-s / (x * x)); }>(
+// Divided twice: x^2 may be 0 or infinite where x is not, and the derivative of dy / x^2 would multiply infinity by 0.
+constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto s) { return dy * (-s / x / x); }>(
     {"dy", "x"}, "_backward_rdiv_scalar", "gradient of _rdiv_scalar: dx = -dy * scalar / x^2", [](DecomposeRule &d) {
-      const Value quotient = d.emit(kElemwiseDiv, {d.x(0), d.emit(kSquare, {d.x(1)})});
-      d.y(0, d.emit(kMulScalar, {quotient}, {{"scalar", negatedText(d)}}));
+      const Value quotient = d.emit(kRdivScalar, {d.x(1)}, {{"scalar", negatedText(d)}});
+      d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kElemwiseDiv, {quotient, d.x(1)})}));
     });
 
 constinit const OpDef kBackwardPowerScalar = gradientOf<[](auto dy, auto x, auto s) {

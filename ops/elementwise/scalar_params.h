@@ -19,14 +19,9 @@ struct ScalarParams {
   double scalar;
   bool isInt;
 };
-/// NaN is a number, too: `x * float('nan')` in Python is saved as scalar=nan.
-constexpr AttrSpec orNan(AttrSpec spec) {
-  spec.isInRange = nullptr;
-  return spec;
-}
 
 inline constexpr AttrSpec kScalarAttrs[] = {
-    orNan(attr<&ScalarParams::scalar>("scalar", "1.0", "the number, in float64 whatever the tensor's type")),
+    attr<&ScalarParams::scalar>("scalar", "1.0", "the number, in float64 whatever the tensor's type"),
     attr<&ScalarParams::isInt>("is_int", "True",
                                "whether the number was written as an integer; False goes with floating tensors alone"),
 };

@@ -119,9 +119,8 @@ template <class T> bool isBetween(const HardParams &p, T x) {
 
 constexpr auto kHard = [](const HardParams &p, auto x, auto at) {
   using T = decltype(x);
-  if (std::isnan(x)) return x;
-  const T slope = static_cast<T>(p.alpha), shift = static_cast<T>(p.beta);
-  if (isBetween(p, at)) return slope * x + shift;
+  const T slope = static_cast<T>(p.alpha), shift = static_cast<T>(p.beta), line = slope * x + shift;
+  if (std::isnan(line) || isBetween(p, at)) return line;
   return slope * at + shift > T{0} ? T{1} : T{0};
 };
 

@@ -37,7 +37,8 @@ constinit const OpDef kBackwardCosh =
     slope<[](auto dy, auto x) { return dy * sinh(x); }>("_backward_cosh", "x", "gradient of cosh: dx = dy * sinh(x)");
 constinit const OpDef kBackwardArcsinh = slope<[](auto dy, auto x) { return dy / sqrt(square(x) + 1); }>(
     "_backward_arcsinh", "x", "gradient of arcsinh: dx = dy / sqrt(x^2 + 1)");
-constinit const OpDef kBackwardArccosh = slope<[](auto dy, auto x) { return dy / sqrt(square(x) - 1); }>(
+// x - 1 is exact near 1, and neither root is infinite where its derivative is not 0.
+constinit const OpDef kBackwardArccosh = slope<[](auto dy, auto x) { return dy / sqrt(x - 1) / sqrt(x + 1); }>(
     "_backward_arccosh", "x", "gradient of arccosh: dx = dy / sqrt(x^2 - 1)", kAboveOneSecond);
 constinit const OpDef kBackwardArctanh = slope<[](auto dy, auto x) { return dy / (1 - square(x)); }>(
     "_backward_arctanh", "x", "gradient of arctanh: dx = dy / (1 - x^2)", kWithinOneSecond);

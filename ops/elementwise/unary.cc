@@ -31,21 +31,25 @@ constinit const OpDef kBackwardExpm1 =
     slope<[](auto dy, auto x) { return dy * exp(x); }>("_backward_expm1", "x", "gradient of expm1: dx = dy * exp(x)");
 constinit const OpDef kBackwardSqrt = slope<[](auto dy, auto y) { return dy * constant(y, 0.5) / y; }>(
     "_backward_sqrt", "y", "gradient of sqrt: dx = dy / (2 * y)", kPositiveSecond);
-constinit const OpDef kBackwardRsqrt = slope<[](auto dy, auto x) { return dy * constant(x, -0.5) / (x * sqrt(x)); }>(
-    "_backward_rsqrt", "x", "gradient of rsqrt: dx = -dy / (2 * x * sqrt(x))", kPositiveSecond);
-constinit const OpDef kBackwardCbrt = slope<[](auto dy, auto y) { return dy / (square(y) * 3); }>(
+// Negative powers are written as powers of a reciprocal. The next derivative of 1 / x^2 multiplies an infinity by a 0 where
+// x is 0 or infinite, that of (1 / x)^2 does not.
+constinit const OpDef kBackwardRsqrt = slope<[](auto dy, auto x) {
+  const auto y = 1 / sqrt(x);
+  return dy * constant(x, -0.5) * (y * y * y);
+}>("_backward_rsqrt", "x", "gradient of rsqrt: dx = -dy / (2 * x * sqrt(x))", kPositiveSecond);
+constinit const OpDef kBackwardCbrt = slope<[](auto dy, auto y) { return dy * square(1 / y) / 3; }>(
     "_backward_cbrt", "y", "gradient of cbrt: dx = dy / (3 * y^2)", kPositiveSecond);
-constinit const OpDef kBackwardRcbrt = slope<[](auto dy, auto x) { return -dy / (x * cbrt(x) * 3); }>(
+constinit const OpDef kBackwardRcbrt = slope<[](auto dy, auto x) { return -(dy * square(square(1 / cbrt(x))) / 3); }>(
     "_backward_rcbrt", "x", "gradient of rcbrt: dx = -dy / (3 * x * cbrt(x))", kPositiveSecond);
 constinit const OpDef kBackwardSquare =
     slope<[](auto dy, auto x) { return dy * (x * 2); }>("_backward_square", "x", "gradient of square: dx = 2 * x * dy");
-constinit const OpDef kBackwardReciprocal = slope<[](auto dy, auto x) { return -(dy / square(x)); }>(
+constinit const OpDef kBackwardReciprocal = slope<[](auto dy, auto x) { return -(dy * square(1 / x)); }>(
     "_backward_reciprocal", "x", "gradient of reciprocal: dx = -dy / x^2");
 constinit const OpDef kBackwardSigmoid = slope<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(
     "_backward_sigmoid", "y", "gradient of sigmoid: dx = dy * y * (1 - y)");
 constinit const OpDef kBackwardTanh = slope<[](auto dy, auto y) { return dy * (1 - square(y)); }>(
     "_backward_tanh", "y", "gradient of tanh: dx = dy * (1 - y^2)");
-constinit const OpDef kBackwardSoftsign = slope<[](auto dy, auto x) { return dy / square(abs(x) + 1); }>(
+constinit const OpDef kBackwardSoftsign = slope<[](auto dy, auto x) { return dy * square(1 / (abs(x) + 1)); }>(
     "_backward_softsign", "x", "gradient of softsign: dx = dy / (1 + |x|)^2");
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "ir/number.h"
 #include "ops/elementwise/created.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/elementwise/scalar_params.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 
@@ -25,7 +24,7 @@ struct CreateParams {
 using P = CreateParams;
 constexpr AttrSpec kCreateAttrs[] = {kShapeAttr<P>, kDeviceAttr<P>, kDTypeAttr<P>};
 constexpr AttrSpec kFullAttrs[] = {kShapeAttr<P>, kDeviceAttr<P>, kDTypeAttr<P>,
-                                   orNan(required<&CreateParams::value>("value", "value of every element"))};
+                                   required<&CreateParams::value>("value", "value of every element")};
 constexpr AttrSpec kPlaceholderAttrs[] = {kShapeAttr<P>, kDeviceAttr<P>,
                                           attr<&CreateParams::dtype>("dtype", "-1", "element type, -1: inferred")};
 

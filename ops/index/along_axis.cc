@@ -6,6 +6,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ops/families.h"
+#include "ops/index/order_attrs.h"
 #include "ops/index/sort_rows.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
@@ -180,6 +181,12 @@ constinit const OpDef kScatterAlongAxis = {
 namespace {
 constexpr const OpDef *kOps[] = {&kSortOrder, &kTakeAlongAxis, &kScatterAlongAxis};
 }  // namespace
+
+OrderAttrs sortOrderAttrs(const NodeKind &kind, Dims shape) {
+  const AlongParams &p = kind.params<AlongParams>();
+  const AxisRows rows(shape, *normalizeAxis(p.axis, shape.size()));
+  return {.rows = rows, .taken = rows.length, .isAscending = p.isAscending, .positions = 0};
+}
 
 constinit const OpFamily kAlongAxisFamily = kOps;
 

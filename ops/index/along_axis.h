@@ -10,7 +10,15 @@
 
 namespace gradc {
 
-/// Calls visit(i, at) for every element i of `positions`: `at` is the element of a tensor of shape `whole` that has
+/// The position on an axis of `length` elements that a number means: without its fraction, and at the end that it is beyond.
+template <class N> int64_t positionOf(N number, int64_t length) {
+  // Unsigned numbers above the largest int64_t become negative ones.
+  const int64_t position = convertNumber<int64_t>(number);
+  const bool isAbove = number > N{0} && position < 0;
+  return isAbove ? length - 1 : std::clamp<int64_t>(position, 0, length - 1);
+}
+
+/// Calls visit(i, at) for every element i of `positions`, in order: `at` is the element of a tensor of shape `whole` that has
 /// this position on the axis, in the same row. Fractions are dropped; a position beyond an end means the element at
 /// that end.
 template <class F> void forEachPosition(const TensorRef &positions, Dims whole, size_t axis, F visit) {
@@ -18,15 +26,15 @@ template <class F> void forEachPosition(const TensorRef &positions, Dims whole, 
   if (to.length == 0) return;
   dispatchNumeric(positions.dtype, [&](auto zero) {
     const auto *numbers = positions.as<const decltype(zero)>();
-    for (int64_t row = 0; row < from.count(); ++row)
-      for (int64_t k = 0; k < from.length; ++k) {
-        const int64_t i = from.begin(row) + k * from.inner;
-        // Unsigned numbers above the largest int64_t become negative ones.
-        const int64_t number = convertNumber<int64_t>(numbers[i]);
-        const bool isAbove = numbers[i] > zero && number < 0;
-        const int64_t position = isAbove ? to.length - 1 : std::clamp<int64_t>(number, 0, to.length - 1);
-        visit(i, to.begin(row) + position * to.inner);
-      }
+    auto targetOf = [&](int64_t i) { return positionOf(numbers[i], to.length) * to.inner; };
+    int64_t i = 0;
+    for (int64_t first = 0; first < to.outer * to.length * to.inner; first += to.length * to.inner) {
+      if (to.inner == 1)
+        for (const int64_t end = i + from.length; i < end; ++i) visit(i, first + targetOf(i));
+      else
+        for (int64_t k = 0; k < from.length; ++k)
+          for (int64_t r = 0; r < to.inner; ++r, ++i) visit(i, first + r + targetOf(i));
+    }
   });
 }
 

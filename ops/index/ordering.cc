@@ -10,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/index/along_axis.h"
+#include "ops/index/order_attrs.h"
 #include "ops/index/sort_rows.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
@@ -166,36 +167,33 @@ struct Ordered {
 
 // Orders the elements of input 0 as those of `base` are ordered.
 void orderElements(const KernelCall &call, const TensorRef &base) {
-  const OrderParams &p = call.params<OrderParams>();
-  const Ordered ordered(p, base.shape);
-  const AxisRows rows(ordered.shape, ordered.axis);
-  const int64_t taken = p.k < 1 ? rows.length : p.k;
-  const bool isMask = p.wanted == Wanted::Mask;
-  const size_t positionsOutput = p.wanted == Wanted::Positions ? 0 : 1;
-  const bool writesValues = call.wants(0) && p.hasValues();
-  const bool writesPositions = !isMask && positionsOutput < call.out.size() && call.wants(positionsOutput);
-  if (isMask && call.wants(0)) writeZeros(call);
+  const OrderAttrs p = orderAttrs(*call.kind, base.shape);
+  const AxisRows &rows = p.rows;
+  const bool writesValues = p.values && call.wants(*p.values);
+  const bool writesPositions = p.positions && call.wants(*p.positions);
+  if (p.isMask && call.wants(0)) writeZeros(call);
   dispatchNumeric(base.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     // Rows of the result are like those of the input, except for the length.
     AxisRows out = rows;
-    out.length = taken;
-    sortRows(base.as<const T>(), rows, p.isAscending, taken, call.workspace, [&](int64_t row, ArrayRef<int64_t> order) {
-      order = order.take_front(static_cast<size_t>(taken));
-      if (isMask && call.wants(0))
-        for (int64_t at : order) call.out[0].as<T>()[rows.begin(row) + at * rows.inner] = T(1);
-      for (size_t k = 0; k < order.size() && writesValues; ++k)
-        call.out[0].as<T>()[out.begin(row) + static_cast<int64_t>(k) * out.inner] =
-            x[rows.begin(row) + order[k] * rows.inner];
-      if (!writesPositions) return;
-      const TensorRef &positions = call.out[positionsOutput];
-      dispatchNumeric(positions.dtype, [&](auto of) {
-        using P = decltype(of);
-        for (size_t k = 0; k < order.size(); ++k)
-          positions.as<P>()[out.begin(row) + static_cast<int64_t>(k) * out.inner] = static_cast<P>(order[k]);
-      });
-    });
+    out.length = p.taken;
+    sortRows(base.as<const T>(), rows, p.isAscending, p.taken, call.workspace,
+             [&](int64_t row, ArrayRef<int64_t> order) {
+               order = order.take_front(static_cast<size_t>(p.taken));
+               if (p.isMask && call.wants(0))
+                 for (int64_t at : order) call.out[0].as<T>()[rows.begin(row) + at * rows.inner] = T(1);
+               for (size_t k = 0; k < order.size() && writesValues; ++k)
+                 call.out[0].as<T>()[out.begin(row) + static_cast<int64_t>(k) * out.inner] =
+                     x[rows.begin(row) + order[k] * rows.inner];
+               if (!writesPositions) return;
+               const TensorRef &positions = call.out[*p.positions];
+               dispatchNumeric(positions.dtype, [&](auto of) {
+                 using P = decltype(of);
+                 for (size_t k = 0; k < order.size(); ++k)
+                   positions.as<P>()[out.begin(row) + static_cast<int64_t>(k) * out.inner] = static_cast<P>(order[k]);
+               });
+             });
   });
 }
 
@@ -329,6 +327,16 @@ constinit const OpDef kArgsort = [] {
 constexpr const OpDef *kOps[] = {&kTopk, &kSort, &kArgsort, &kBackwardTopk};
 
 }  // namespace
+
+OrderAttrs orderAttrs(const NodeKind &kind, Dims shape) {
+  const OrderParams &p = kind.params<OrderParams>();
+  const Ordered ordered(p, shape);
+  OrderAttrs attrs{AxisRows(ordered.shape, ordered.axis), p.k, p.isAscending, p.wanted == Wanted::Mask};
+  if (p.k < 1) attrs.taken = attrs.rows.length;
+  if (p.hasValues()) attrs.values = 0;
+  if (!attrs.isMask) attrs.positions = p.hasValues() ? 1 : 0;
+  return attrs;
+}
 
 constinit const OpFamily kOrderingFamily = kOps;
 

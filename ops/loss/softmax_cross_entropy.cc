@@ -20,8 +20,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr double kLeastProbability = 1e-8f;  // in single precision, as MXNet has it
-
 // Data (rows, classes) has one label per row.
 void relateRows(ShapeInference &s, size_t data, size_t label) {
   s.setIn(data, {kUnknownDim, kUnknownDim});

@@ -34,7 +34,7 @@ constexpr AttrSpec kCreateNormalAttrs[] = {kLoc, kScale, kShapeAttr<P>, kDeviceA
 
 Error checkUniform(const OpDef &, void *params) {
   P &p = *static_cast<P *>(params);
-  if (p.a > p.b)
+  if (!(p.a <= p.b))
     return Failure(ErrorKind::BadAttribute, "low is " + Twine(toText(p.a)) + " and high is " + toText(p.b) +
                                                 ", expected low to be at most high");
   return settleType(p.dtype);
@@ -42,7 +42,7 @@ Error checkUniform(const OpDef &, void *params) {
 
 Error checkNormal(const OpDef &, void *params) {
   P &p = *static_cast<P *>(params);
-  if (p.b <= 0) return Failure(ErrorKind::BadAttribute, "scale is " + toText(p.b) + ", expected a positive number");
+  if (!(p.b > 0)) return Failure(ErrorKind::BadAttribute, "scale is " + toText(p.b) + ", expected a positive number");
   return settleType(p.dtype);
 }
 

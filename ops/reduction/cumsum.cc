@@ -8,6 +8,7 @@
 #include "ops/control/scan_builder.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/shape/axes.h"
 
@@ -63,10 +64,7 @@ void addUp(const TensorRef &from, const TensorRef &to, const AxisRows &rows, boo
 
 void cumsumKernel(const KernelCall &call, bool isBackward) {
   if (!call.wants(0)) return;
-  const Dims shape = call.out[0].shape;
-  const std::optional<int64_t> axis = call.params<CumsumParams>().axis;
-  const int64_t size = call.out[0].size();
-  const AxisRows rows = axis ? AxisRows(shape, *normalizeAxis(*axis, shape.size())) : AxisRows(Dims(size), 0);
+  const AxisRows rows = cumsumRows(*call.kind, call.out[0].shape);
   dispatchNumeric(call.in[0].dtype, [&](auto from) {
     dispatchNumeric(call.out[0].dtype, [&](auto to) {
       using From = decltype(from);
@@ -147,6 +145,13 @@ constinit const OpDef kCumsum = {
 namespace {
 constexpr const OpDef *kOps[] = {&kCumsum, &kBackwardCumsum};
 }  // namespace
+
+AxisRows cumsumRows(const NodeKind &kind, Dims shape) {
+  const std::optional<int64_t> axis = kind.params<CumsumParams>().axis;
+  if (axis) return AxisRows(shape, *normalizeAxis(*axis, shape.size()));
+  const int64_t size = productOf(shape).nearest();
+  return AxisRows(size, 0);
+}
 
 constinit const OpFamily kCumsumFamily = kOps;
 

@@ -6,6 +6,7 @@
 #include "ir/inference.h"
 #include "ops/amended.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
 #include "ops/reduction/groups.h"
@@ -301,6 +302,8 @@ constinit const OpDef kMoments = {
 constexpr const OpDef *kOps[] = {&kNorm, &kNansum, &kMoments, &kBackwardNorm, &kBackwardNansum, &kBackwardMoments};
 
 }  // namespace
+
+int64_t normOrder(const NodeKind &kind) { return kind.params<NormParams>().ord; }
 
 constinit const OpFamily kNormFamily = kOps;
 

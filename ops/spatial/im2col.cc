@@ -9,10 +9,10 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
-#include "ops/elementwise/broadcast_loops.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"
+#include "ops/spatial/column_windows.h"
 #include "ops/spatial/convolution_rules.h"
 #include "ops/spatial/spatial.h"
 
@@ -111,56 +111,13 @@ void relateShapes(ShapeInference &s, bool isImageInput) {
   state(image, columns);
 }
 
-// Windows over an image of three spatial axes, missing ones in front.
-struct Windows {
-  int64_t planes, window = 1, positions = 1;  // planes: of images and channels
-  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, dilate[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
-
-  Windows(const WindowParams &p, Dims image) : planes(image[0] * image[1]) {
-    setSpatial(kernel, p.kernel);
-    setSpatial(stride, p.stride);
-    setSpatial(dilate, p.dilate);
-    setSpatial(pad, p.pad);
-    setSpatial(in, image.drop_front(2));
-    const size_t first = 3 - p.kernel.size();
-    for (size_t i = 0; i < p.kernel.size(); ++i) out[first + i] = p.positions(i, image[i + 2]).nearest();
-    for (int axis = 0; axis < 3; ++axis) {
-      window *= kernel[axis];
-      positions *= out[axis];
-    }
-  }
-  int64_t pixels() const { return in[0] * in[1] * in[2]; }
-
-  /// Calls visit(element of a column, position, pixel or -1 in the padding), in this order.
-  template <class F> void forEach(F visit) const {
-    for (int64_t k = 0; k < window; ++k) {
-      const int64_t tap[3] = {k / (kernel[1] * kernel[2]), k / kernel[2] % kernel[1], k % kernel[2]};
-      for (int64_t o = 0; o < positions; ++o) {
-        const int64_t at[3] = {o / (out[1] * out[2]), o / out[2] % out[1], o % out[2]};
-        int64_t pixel = 0;
-        for (int axis = 0; axis < 3; ++axis) {
-          const int64_t x = at[axis] * stride[axis] + tap[axis] * dilate[axis] - pad[axis];
-          pixel = pixel < 0 || x < 0 || x >= in[axis] ? -1 : pixel * in[axis] + x;
-        }
-        visit(k, o, pixel);
-      }
-    }
-  }
-};
-
 void toColumns(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const Windows windows(call.params<WindowParams>(), call.in[0].shape);
+  const ColumnWindows windows = columnWindows(*call.kind, call.in[0].shape);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t plane = 0; plane < windows.planes; ++plane) {
-      const T *image = call.in[0].as<const T>() + plane * windows.pixels();
-      T *columns = call.out[0].as<T>() + plane * windows.window * windows.positions;
-      windows.forEach([&](int64_t k, int64_t o, int64_t pixel) {
-        columns[k * windows.positions + o] = pixel < 0 ? T{0} : image[pixel];
-      });
-    }
+    for (int64_t row = 0; row < windows.planes * windows.window; ++row)
+      windows.copyRow(row, call.in[0].as<const T>(), call.out[0].as<T>());
   });
 }
 
@@ -171,20 +128,12 @@ size_t sumBytes(const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) 
 
 void toImage(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const Windows windows(call.params<WindowParams>(), call.out[0].shape);
+  const ColumnWindows windows = columnWindows(*call.kind, call.out[0].shape);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     auto *sums = static_cast<Accumulator<T> *>(call.workspace);
-    for (int64_t plane = 0; plane < windows.planes; ++plane) {
-      const T *columns = call.in[0].as<const T>() + plane * windows.window * windows.positions;
-      std::fill_n(sums, windows.pixels(), Accumulator<T>{0});
-      windows.forEach([&](int64_t k, int64_t o, int64_t pixel) {
-        if (pixel < 0) return;
-        sums[pixel] = wrappingAdd(sums[pixel], static_cast<Accumulator<T>>(columns[k * windows.positions + o]));
-      });
-      T *image = call.out[0].as<T>() + plane * windows.pixels();
-      for (int64_t i = 0; i < windows.pixels(); ++i) image[i] = static_cast<T>(sums[i]);
-    }
+    for (int64_t plane = 0; plane < windows.planes; ++plane)
+      windows.sumPlane(plane, call.in[0].as<const T>(), sums, call.out[0].as<T>());
   });
 }
 
@@ -330,6 +279,24 @@ constinit const OpDef kBackwardCol2im =
 constexpr const OpDef *kOps[] = {&kIm2col, &kCol2im, &kBackwardIm2col, &kBackwardCol2im};
 
 }  // namespace
+
+ColumnWindows columnWindows(const NodeKind &kind, Dims image) {
+  const WindowParams &p = kind.params<WindowParams>();
+  ColumnWindows windows;
+  windows.planes = image[0] * image[1];
+  setSpatial(windows.kernel, p.kernel);
+  setSpatial(windows.stride, p.stride);
+  setSpatial(windows.dilate, p.dilate);
+  setSpatial(windows.pad, p.pad);
+  setSpatial(windows.in, image.drop_front(2));
+  const size_t first = 3 - p.kernel.size();
+  for (size_t i = 0; i < p.kernel.size(); ++i) windows.out[first + i] = p.positions(i, image[i + 2]).nearest();
+  for (int axis = 0; axis < 3; ++axis) {
+    windows.window *= windows.kernel[axis];
+    windows.positions *= windows.out[axis];
+  }
+  return windows;
+}
 
 constinit const OpFamily kIm2colFamily = kOps;
 

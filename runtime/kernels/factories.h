@@ -196,6 +196,27 @@ std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embedding(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
 
+// runtime/kernels/norm.cc
+std::unique_ptr<PreparedKernel> norm(const KernelSite &site);
+std::unique_ptr<PreparedKernel> normBackward(const KernelSite &site);
+
+// runtime/kernels/cumsum.cc
+std::unique_ptr<PreparedKernel> cumsum(const KernelSite &site);
+std::unique_ptr<PreparedKernel> cumsumBackward(const KernelSite &site);
+
+// runtime/kernels/softmax_cross_entropy.cc
+std::unique_ptr<PreparedKernel> softmaxCrossEntropy(const KernelSite &site);
+std::unique_ptr<PreparedKernel> softmaxCrossEntropyBackward(const KernelSite &site);
+
+// runtime/kernels/im2col.cc: im2col and the gradient of col2im; the other way round
+std::unique_ptr<PreparedKernel> toColumns(const KernelSite &site);
+std::unique_ptr<PreparedKernel> toImage(const KernelSite &site);
+
+// runtime/kernels/ordering.cc: topk, sort and argsort, and their gradient; _sort_order
+std::unique_ptr<PreparedKernel> ordering(const KernelSite &site);
+std::unique_ptr<PreparedKernel> orderingBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sortOrder(const KernelSite &site);
+
 // runtime/kernels/rnn.cc
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);

@@ -1,5 +1,6 @@
 """Parts of losses, and steps of optimizers, in PyTorch's functions."""
 import itertools
+import math
 
 import torch
 
@@ -22,6 +23,83 @@ def softmax_output_softmax(draw):
             return x.reshape(-1, 1).softmax(1)[:, 0]  # rows of one class
         return x.softmax(-1) if says("preserve_shape") else x.flatten(1).softmax(1).reshape(x.shape)
     return function
+
+
+def label_rows(draw):
+    """(an attribute by name, the layout, the shape of the rows, classes, whether labels are probabilities, rows of classes in
+    the shape of the data)"""
+    rng, layout = draw.rng, draw.rng.choice(["multi_output", "preserve_shape", "neither"])
+    draw.shapes = [draw.shape(2, 4)]
+    shape = draw.shapes[0]
+    for name in ("multi_output", "preserve_shape"):
+        draw.put(name, layout == name, 1 if layout == name else 0.4)
+    draw.put("grad_scale", rng.choice([1, 0.5, -2]), 0.5)
+    draw.put("use_ignore", draw.chance(0.5), 0.7)
+    draw.put("ignore_label", rng.choice([-1, 0, 1]), 0.6)
+    draw.put("normalization", rng.choice(["null", "batch", "valid"]), 0.7)
+    draw.put("smooth_alpha", rng.choice([0, 0.25, 1]), 0.5)
+    is_probable = draw.chance(0.2)
+    rows = (shape[0], *shape[2:]) if layout == "multi_output" else shape[:-1] if layout == "preserve_shape" else shape[:1]
+    classes = shape[1] if layout == "multi_output" else shape[-1] if layout == "preserve_shape" else math.prod(shape[1:])
+    must(classes > 0 and 0 not in shape, "redraw")
+    given = shape[:-1] if layout == "neither" else rows  # more than there are rows: the first ones count
+    draw.shapes.append(shape if is_probable else given)
+    if not is_probable:
+        draw.domains[1] = ("class", classes)
+
+    def of_rows(v):  # (rows…, classes) in the shape of the data
+        return v.movedim(-1, 1) if layout == "multi_output" else v.reshape(shape)
+    return (lambda name, default: draw.attrs.get(name, default)), layout, rows, classes, is_probable, of_rows
+
+
+def labels_of(label, rows):
+    return label.reshape(-1)[:math.prod(rows)].reshape(rows).trunc()
+
+
+@operator("_SoftmaxOutput_target")
+def softmax_output_target(draw):
+    get, layout, rows, classes, is_probable, of_rows = label_rows(draw)
+
+    def function(data, label):
+        if is_probable:
+            return label.detach().clone()  # which gets no gradient
+        target = torch.nn.functional.one_hot(labels_of(label, rows).long(), classes).to(data.dtype)
+        alpha = float(get("smooth_alpha", 0))
+        if layout != "multi_output" and classes > 1:
+            target = target * (1 - alpha) + (1 - target) * alpha / (classes - 1)
+        return of_rows(target)
+    return function
+
+
+@operator("_SoftmaxOutput_weight")
+def softmax_output_weight(draw):
+    get, layout, rows, classes, is_probable, of_rows = label_rows(draw)
+
+    def function(data, label):
+        scale, kind, ignored = float(get("grad_scale", 1)), get("normalization", "null"), float(get("ignore_label", -1))
+        if is_probable:
+            return torch.full_like(data, scale)
+        label = labels_of(label, rows)
+        if layout == "multi_output" and kind != "valid":
+            scale /= math.prod(rows[1:])
+        if kind == "batch":
+            scale /= rows[0] if layout == "multi_output" else math.prod(rows)
+        if kind == "valid":
+            scale /= max(int((label != ignored).sum()), 1)
+        weight = torch.full(rows, scale, dtype=data.dtype)
+        if get("use_ignore", "False") == "True":
+            weight = torch.where(label == ignored, 0, weight)
+        return of_rows(weight[..., None].expand(*rows, classes).clone())
+    return function
+
+
+@operator("_RegressionOutput_weight")
+def regression_output_weight(draw):
+    shape = draw.shape(1, 4)
+    draw.shapes = [shape, shape]
+    draw.put("grad_scale", draw.rng.choice([1, 0.5, -2]), 0.7)
+    must(0 not in shape, "redraw")
+    return lambda data, label: torch.full_like(data, float(draw.attrs.get("grad_scale", 1)) / math.prod(shape[1:]))
 
 
 @operator("_ctc_loss_grad")

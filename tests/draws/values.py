@@ -18,7 +18,7 @@ def spread(rng, domain, size, shape, draw):
     if domain == "distinct":
         count = int(np.prod(shape))
         return rng.permutation(max(size, count))[:count].reshape(shape)
-    if domain in ("cells", "distinct cells"):
+    if domain in ("cells", "distinct cells") and shape:
         depth, count = shape[0], int(np.prod(shape[1:]))
         rows = [d if k < len(size) else 2 for k, d in enumerate((tuple(size) + (2,) * depth)[:depth])]
         if domain == "cells":

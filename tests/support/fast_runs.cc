@@ -24,7 +24,6 @@ namespace {
 
 constexpr OnReference kOnReference[] = {
     {"*Dropout {axes=*", "a mask of another shape"},
-    {"*LayerNorm {*axis=[01] *", "rows that are not contiguous"},
     {"LeakyReLU {*act_type=rrelu*", "drawn slopes"},
     {"*Pooling {kernel=(?,?,?)*} float64*", "three dimensions in double precision"},
     {"*Pooling {*layout=NHWC*} float64*", "channels last by attribute in double precision"},
@@ -42,6 +41,7 @@ constexpr OnReference kOnReference[] = {
     {"_backward_broadcast_* -> *(2,1,3) *(*4,1)", "both operands are repeated"},
     {"RNN {*use_sequence_length=True*", "sequences of different lengths"},
     {"*softmax {*use_length=True*", "rows of different lengths"},
+    {"topk {*ret_typ=mask*", "ones at positions"},
     {"*where {*(3,)*", "a condition per row"},
 };
 
