@@ -86,6 +86,22 @@ TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
   EXPECT_GT(row(report, "x").worstError, 1e3);
 }
 
+// The head gradients of lower orders are the check's own, so nobody has to give values for them.
+TEST_F(Gradcheck, RUN_03_OnlyTheGraphsVariablesNeedValues) {
+  options.session.initSeed.reset();
+  const Graph graph = parse("y = elemwise_mul(x, x); z = exp(y); heads z, y");
+  const auto x = [] { return std::vector<NamedArray>{{"x", testing::doubles({2}, {0.5, -1})}}; };
+  for (options.order = 1; options.order <= 3; ++options.order) {
+    Expected<GradcheckReport> report = gradcheck(context, graph, x(), options);
+    ASSERT_TRUE(bool(report)) << testing::describeError(report.takeError());
+    EXPECT_TRUE(report->passed()) << "order " << options.order;
+  }
+  options.order = 2;
+  options.session.hints.shapes = {{testing::nodeNamed(graph, "x"), DimsBuffer({2})}};
+  EXPECT_EQ(testing::describeError(gradcheck(context, graph, {}, options)),
+            "[binding_missing] variable 'x' is not bound");
+}
+
 // By name twice, or an emitted graph with two gradients of one variable: a step moves it once.
 TEST_F(Gradcheck, RUN_03_AVariableThatIsListedTwice) {
   const Graph graph = parse("x = var {__shape__=(3,)}; y = elemwise_mul(x, v)");

@@ -117,6 +117,8 @@ class ProblemMaker {
       if (!inference) return inference.takeError();
       gradientOptions.inference = &known.emplace(std::move(*inference));
       gradientOptions.unused = UnusedPolicy::None;
+      for (const CheckProblem::Output &output : problem.outputs)
+        if (output.seed.isValid()) problem.lowerSeeds.push_back(output.seed);
     }
     for (size_t i = 0; i < request.heads.size(); ++i) {
       request.heads[i].seed = std::nullopt;
@@ -147,6 +149,7 @@ class ProblemMaker {
     for (GradientTarget &target : request.wrt) follow(target.x);
     for (GradientHead &head : request.heads) follow(head.y);
     for (std::vector<Value> *list : {&request.noGrad, &request.stop, &problem.held}) llvm::for_each(*list, follow);
+    for (NodeId &seed : problem.lowerSeeds) seed = newId[seed.value];
     for (ShapeHint &hint : problem.hints.shapes) hint.variable = newId[hint.variable.value];
     for (DTypeHint &hint : problem.hints.dtypes) hint.variable = newId[hint.variable.value];
     ArrayRef<Value> heads = problem.gradients.heads().take_front(problem.function.heads().size());
