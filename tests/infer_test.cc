@@ -312,7 +312,7 @@ TEST(Infer, E_51_SparseStorageIsRefused) {
   EXPECT_EQ(describeError(infer(dense.context, dense, {}, {})), "success");
   // The graph attribute says the same of variables that have no such attribute.
   TestGraph annotated("w = var {__shape__=(4,4)}; y = exp(w)");
-  auto inferWith = [&](const TestGraph &graph, std::vector<int64_t> codes) {
+  auto inferWith = [](TestGraph &graph, std::vector<int64_t> codes) {
     GraphAttrs attrs = graphAttrsOf(graph);
     attrs["storage_type"] = GraphAttr::ofInts(std::move(codes));
     return describeError(infer(graph.context, withGraphAttrs(graph, std::move(attrs)), {}, {}));

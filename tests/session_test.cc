@@ -216,6 +216,7 @@ TEST(Session, E_34_NamesThatLookLikeKeys) {
   for (size_t i = 1; i < keys.size(); ++i) bindings.push_back({keys[i], floats({1}, {static_cast<float>(i)})});
   SessionOptions options;
   options.initSeed = 1;
+  options.hints.shapes = {{NodeId(0), DimsBuffer({1})}};
   Session session = open(graph, bindings, options);
   for (uint32_t i = 1; i < keys.size(); ++i)
     EXPECT_EQ(valuesOf<float>(session.variable(NodeId(i))), Floats{static_cast<float>(i)});
