@@ -90,7 +90,7 @@ TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
 TEST_F(Gradcheck, RUN_03_OnlyTheGraphsVariablesNeedValues) {
   options.session.initSeed.reset();
   const Graph graph = parse("y = elemwise_mul(x, x); z = exp(y); heads z, y");
-  const auto x = [] { return std::vector<NamedArray>{{"x", testing::doubles({2}, {0.5, -1})}}; };
+  const auto x = [] { return std::vector<NamedArray>{{"x", doubles({2}, {0.5, -1})}}; };
   for (options.order = 1; options.order <= 3; ++options.order) {
     Expected<GradcheckReport> report = gradcheck(context, graph, x(), options);
     ASSERT_TRUE(bool(report)) << testing::describeError(report.takeError());
@@ -98,8 +98,28 @@ TEST_F(Gradcheck, RUN_03_OnlyTheGraphsVariablesNeedValues) {
   }
   options.order = 2;
   options.session.hints.shapes = {{testing::nodeNamed(graph, "x"), DimsBuffer({2})}};
-  EXPECT_EQ(testing::describeError(gradcheck(context, graph, {}, options)),
-            "[binding_missing] variable 'x' is not bound");
+  EXPECT_EQ(testing::describeError(gradcheck(context, graph, {}, options)), "[binding] variable 'x' is not bound");
+}
+
+// No gradient flows into a label or a length, though other operators differentiate the variable.
+TEST_F(Gradcheck, RUN_03_InputsThatAreNeverDifferentiatedStay) {
+  const Graph label = parse("x = var {__shape__=(4,3)}; y = SoftmaxOutput(x, label)");
+  options.gradient.wrt = {{Value{testing::nodeNamed(label, "x")}}, {Value{testing::nodeNamed(label, "label")}}};
+  options.gradientOptions.unused = UnusedPolicy::None;
+  expectPass(label);
+  options.gradient.wrt.clear();
+  expectPass(parse("x = var {__shape__=(4,2)}; m = SequenceMask(x, n) {use_sequence_length=True}; s = sum(m) {axis=0};"
+                   "y = elemwise_div(s, n)"));
+}
+
+// A loss whose output is a constant for the request takes no part.
+TEST_F(Gradcheck, STOP_03_StoppedLosses) {
+  const Graph graph = parse("x = var {__shape__=(4,3)}; y = SoftmaxOutput(x, label); z = exp(x); heads y, z");
+  options.gradient.stop = {{testing::nodeNamed(graph, "y")}};
+  expectPass(graph);
+  options.gradient = {};
+  options.gradient.noGrad = {{testing::nodeNamed(graph, "y")}};
+  expectPass(graph);
 }
 
 // By name twice, or an emitted graph with two gradients of one variable: a step moves it once.
