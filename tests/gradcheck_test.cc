@@ -122,6 +122,18 @@ TEST_F(Gradcheck, STOP_03_StoppedLosses) {
   expectPass(graph);
 }
 
+TEST_F(Gradcheck, P_04_AnEmittedGraphWithoutGradients) {
+  const Graph graph = parse("x = var {__shape__=(2,)}; y = exp(x); z = sin(u); heads y, z");
+  GradientRequest request;
+  request.heads = {{Value{testing::nodeNamed(graph, "z")}, std::nullopt, ""}};
+  request.wrt = {{Value{testing::nodeNamed(graph, "x")}}};
+  GradientOptions unused;
+  unused.unused = UnusedPolicy::None;
+  const Graph emitted = cantFail(buildGradient(context, graph, request, unused)).graph;
+  EXPECT_EQ(testing::describeError(gradcheck(context, emitted, {}, options)),
+            "[unsupported_option] the emitted graph has no gradients to check: no x that was requested has one");
+}
+
 // By name twice, or an emitted graph with two gradients of one variable: a step moves it once.
 TEST_F(Gradcheck, RUN_03_AVariableThatIsListedTwice) {
   const Graph graph = parse("x = var {__shape__=(3,)}; y = elemwise_mul(x, v)");

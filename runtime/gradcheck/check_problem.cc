@@ -185,7 +185,10 @@ class ProblemMaker {
       if (table.heads[i].order + 1 == order && table.heads[i].kind != GradientTable::HeadKind::Retained)
         ys.push_back(graph.heads()[i]);
     }
-    if (order == 0 || below.empty())
+    if (order == 0)
+      return Failure(ErrorKind::UnsupportedOption,
+                     "the emitted graph has no gradients to check: no x that was requested has one");
+    if (below.empty())
       return Failure(ErrorKind::UnsupportedOption,
                      "the graph has no forward heads its gradients could be checked against")
           .remedy(Remedy::KeepForwardHeads, "emit it with its forward heads");
