@@ -102,7 +102,8 @@ void ScalarFunction::State::holdStopped() {
       const uint32_t e = graph().entry(inputs[i]).value;
       if (!moves[e]) continue;
       for (size_t o = 0; o < graph().numOutputs(NodeId(id)); ++o) moves.set(output(NodeId(id), o).value);
-      if (!kind.isStopped(i) || kind.isMutated(i) || kind.flow) continue;
+      const bool isRead = !kind.isIgnored(i) || isLoss(*kind.op);
+      if (!kind.isStopped(i) || kind.isMutated(i) || kind.flow || !isRead) continue;
       stoppedInputs.push_back({id, static_cast<uint32_t>(i)});
       needed.set(e);
     }
