@@ -56,8 +56,13 @@ void executeReference(const KernelCall &call) {
   call.kind->op->kernel(call);
 }
 
-void executeReplaced(const NodeOverride &replaced, const KernelCall &call) {
-  const OpDef &op = *call.kind->op;
+void executeReplaced(const NodeOverride &replaced, const KernelCall &given) {
+  const OpDef &op = *given.kind->op;
+  SmallVector<TensorRef, 8> in(given.in);
+  for (size_t i = 0; i < replaced.inputs.size(); ++i)
+    if (replaced.inputs[i].data) in[i] = replaced.inputs[i];
+  KernelCall call = given;
+  call.in = in;
   if (replaced.impliedLoss) *replaced.impliedLoss = op.impliedLoss(call);
   if (replaced.kind == NodeOverride::Kind::Piece) {
     PieceCall piece;
@@ -65,6 +70,7 @@ void executeReplaced(const NodeOverride &replaced, const KernelCall &call) {
     piece.base = replaced.base;
     return op.piece(piece);
   }
+  if (replaced.kind == NodeOverride::Kind::None) return executeReference(call);
   bool isComputed = false;
   for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
   if (isComputed) executeReference(call);

@@ -44,6 +44,8 @@ struct NodeOverride {
   std::vector<TensorRef> base;
   /// Where each run stores the operator's implied loss of the node's inputs; null: nowhere.
   double *impliedLoss = nullptr;
+  /// Read in place of the node's inputs, whatever the kind: one per input, with null data for those read as they are. Empty: all.
+  std::vector<TensorRef> inputs = {};
 };
 
 struct ExecOptions {

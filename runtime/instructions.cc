@@ -90,8 +90,9 @@ class Preparation {
   }
   bool isKnown(EntryId e) const { return list.inference.isKnownShape(e) && list.inference.dtype[e] != DType::Unknown; }
   const NodeOverride *overrideOf(NodeId n) const {
-    if (!options.overrides || (*options.overrides)[n.value].kind == NodeOverride::Kind::None) return nullptr;
-    return &(*options.overrides)[n.value];
+    if (!options.overrides) return nullptr;
+    const NodeOverride &given = (*options.overrides)[n.value];
+    return given.kind == NodeOverride::Kind::None && given.inputs.empty() ? nullptr : &given;
   }
 
   /// Allocates memory that the list owns, and sets `to` to it.

@@ -12,16 +12,19 @@ namespace gradc {
 
 std::vector<std::string> variableKeys(const Graph &graph) {
   std::vector<std::string> keys(graph.numNodes());
-  StringMap<uint32_t> seen;
+  StringMap<uint32_t> seen;  // names, and other keys that were given
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    if (graph.isVariable(NodeId(id)) && !graph.name(NodeId(id)).empty()) seen[graph.name(NodeId(id))] = 0;
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     if (!graph.isVariable(NodeId(id))) continue;
-    StringRef name = graph.name(NodeId(id));
-    if (name.empty()) {
-      keys[id] = ("#" + Twine(id)).str();
-      continue;
-    }
-    uint32_t k = ++seen[name];
-    keys[id] = k == 1 ? name.str() : name.str() + "#" + std::to_string(k);
+    const std::string name = graph.name(NodeId(id)).str(), number = "#" + std::to_string(id);
+    const uint32_t k = name.empty() ? 0 : ++seen[name];
+    std::string &key = keys[id];
+    key = k == 0 ? number : k == 1 ? name : name + "#" + std::to_string(k);
+    if (k == 1) continue;
+    // A name that looks like such a key belongs to the variable that has it.
+    for (uint32_t other = 0; !seen.try_emplace(key, 0).second; ++other)
+      key = other ? number + "#" + std::to_string(other) : number;
   }
   return keys;
 }
@@ -41,17 +44,28 @@ namespace {
 class KeyMaker {
  public:
   Error add(OutputKey row, const std::string &key, const std::string &source) {
-    StringMap<Taken>::iterator at = taken.try_emplace(key, Taken{source, 0}).first;
-    Taken &first = at->second;
-    if (first.source != source)
+    auto [at, isNew] = taken.try_emplace(key, Taken{source, 1});
+    if (at->second.source != source)
       return Failure(ErrorKind::AmbiguousName,
-                     "two outputs are called '" + key + "': " + first.source + " and " + source)
+                     "two outputs are called '" + key + "': " + at->second.source + " and " + source)
           .note("give one of them another name");
-    row.key = ++first.count == 1 ? key : key + "#" + std::to_string(first.count);
+    row.key = key;
+    if (!isNew) repeated.push_back(rows.size());
     rows.push_back(std::move(row));
     return Error::success();
   }
-  std::vector<OutputKey> take() { return std::move(rows); }
+
+  /// Numbers the outputs that share a key, without the numbers that are part of another key.
+  std::vector<OutputKey> take() {
+    for (size_t i : repeated) {
+      uint32_t &count = taken.find(rows[i].key)->second.count;
+      std::string key;
+      do key = rows[i].key + "#" + std::to_string(++count);
+      while (!taken.try_emplace(key, Taken{"", 1}).second);
+      rows[i].key = std::move(key);
+    }
+    return std::move(rows);
+  }
 
  private:
   struct Taken {
@@ -59,6 +73,7 @@ class KeyMaker {
     uint32_t count;
   };
   std::vector<OutputKey> rows;
+  std::vector<size_t> repeated;  // rows whose key an earlier row has
   StringMap<Taken> taken;
 };
 

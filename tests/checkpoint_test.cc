@@ -130,6 +130,11 @@ TEST(Checkpoint, E_71_ParametersAloneAreNoCheckpoint) {
   Trainer trainer = openTrainer(g, triangle(16), plainOptions());
   GradcError error = errorOf(trainer.resume(trainer.parameters(), "params.npz"));
   EXPECT_EQ(error.message, "checkpoint 'params.npz' has no 'gradc.step'");
+  std::vector<NamedArray> arrays = trainer.checkpoint();
+  for (NamedArray &array : arrays)
+    if (array.name == "gradc.step") array.array = {DType::UInt64, {2}, std::vector<char>(16)};
+  EXPECT_EQ(errorOf(trainer.resume(arrays, "long.npz")).message,
+            "checkpoint 'long.npz' has a 'gradc.step' that is (2,) uint64, expected one uint64");
 }
 
 }  // namespace

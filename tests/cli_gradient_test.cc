@@ -139,5 +139,21 @@ TEST_F(CliGradient, NL_01_OrderTwoWithARetainedEntryInABody) {
   EXPECT_EQ(first[key].size(), 2u);
 }
 
+// In the operators of a host it cannot be told which of them is which, so shapes are carried over only if they are equal.
+TEST_F(CliGradient, CLI_04_VariablesThatShareAName) {
+  folder.write("same.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+    {"op": "null", "name": "x", "inputs": []}, {"op": "exp", "name": "a", "inputs": [[0, 0, 0]]},
+    {"op": "sin", "name": "b", "inputs": [[1, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0], [3, 0, 0]]})");
+  for (StringRef dialect : {"mxnet", "primitives"}) {
+    expectRun(("grad same.json --shape '#0=4' --shape 'x#2=4' -o equal.json --dialect " + dialect).str());
+    expectRun("infer equal.json -o -");
+    expectRun(("grad same.json --shape '#0=2,3' --shape 'x#2=4' -o other.json --dialect " + dialect).str());
+    const ToolResult result = folder.run("infer other.json");
+    EXPECT_EQ(result.code, 1) << result.out;
+    EXPECT_TRUE(StringRef(result.err).contains("shape of variable 'x' is known only as ?")) << result.err;
+    expectRun("infer other.json --shape '#0=2,3' --shape 'x#2=4' -o -");
+  }
+}
+
 }  // namespace
 }  // namespace gradc::testing

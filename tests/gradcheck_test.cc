@@ -86,6 +86,54 @@ TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
   EXPECT_GT(row(report, "x").worstError, 1e3);
 }
 
+// The head gradients of lower orders are the check's own, so nobody has to give values for them.
+TEST_F(Gradcheck, RUN_03_OnlyTheGraphsVariablesNeedValues) {
+  options.session.initSeed.reset();
+  const Graph graph = parse("y = elemwise_mul(x, x); z = exp(y); heads z, y");
+  const auto x = [] { return std::vector<NamedArray>{{"x", doubles({2}, {0.5, -1})}}; };
+  for (options.order = 1; options.order <= 3; ++options.order) {
+    Expected<GradcheckReport> report = gradcheck(context, graph, x(), options);
+    ASSERT_TRUE(bool(report)) << testing::describeError(report.takeError());
+    EXPECT_TRUE(report->passed()) << "order " << options.order;
+  }
+  options.order = 2;
+  options.session.hints.shapes = {{testing::nodeNamed(graph, "x"), DimsBuffer({2})}};
+  EXPECT_EQ(testing::describeError(gradcheck(context, graph, {}, options)), "[binding] variable 'x' is not bound");
+}
+
+// No gradient flows into a label or a length, though other operators differentiate the variable.
+TEST_F(Gradcheck, RUN_03_InputsThatAreNeverDifferentiatedStay) {
+  const Graph label = parse("x = var {__shape__=(4,3)}; y = SoftmaxOutput(x, label)");
+  options.gradient.wrt = {{Value{testing::nodeNamed(label, "x")}}, {Value{testing::nodeNamed(label, "label")}}};
+  options.gradientOptions.unused = UnusedPolicy::None;
+  expectPass(label);
+  options.gradient.wrt.clear();
+  expectPass(parse("x = var {__shape__=(4,2)}; m = SequenceMask(x, n) {use_sequence_length=True}; s = sum(m) {axis=0};"
+                   "y = elemwise_div(s, n)"));
+}
+
+// A loss whose output is a constant for the request takes no part.
+TEST_F(Gradcheck, STOP_03_StoppedLosses) {
+  const Graph graph = parse("x = var {__shape__=(4,3)}; y = SoftmaxOutput(x, label); z = exp(x); heads y, z");
+  options.gradient.stop = {{testing::nodeNamed(graph, "y")}};
+  expectPass(graph);
+  options.gradient = {};
+  options.gradient.noGrad = {{testing::nodeNamed(graph, "y")}};
+  expectPass(graph);
+}
+
+TEST_F(Gradcheck, P_04_AnEmittedGraphWithoutGradients) {
+  const Graph graph = parse("x = var {__shape__=(2,)}; y = exp(x); z = sin(u); heads y, z");
+  GradientRequest request;
+  request.heads = {{Value{testing::nodeNamed(graph, "z")}, std::nullopt, ""}};
+  request.wrt = {{Value{testing::nodeNamed(graph, "x")}}};
+  GradientOptions unused;
+  unused.unused = UnusedPolicy::None;
+  const Graph emitted = cantFail(buildGradient(context, graph, request, unused)).graph;
+  EXPECT_EQ(testing::describeError(gradcheck(context, emitted, {}, options)),
+            "[unsupported_option] the emitted graph has no gradients to check: no x that was requested has one");
+}
+
 // By name twice, or an emitted graph with two gradients of one variable: a step moves it once.
 TEST_F(Gradcheck, RUN_03_AVariableThatIsListedTwice) {
   const Graph graph = parse("x = var {__shape__=(3,)}; y = elemwise_mul(x, v)");

@@ -126,6 +126,29 @@ TEST(GradientStyles, NAME_07_UsersNamesStay) {
   EXPECT_EQ(fluidNames(h, request, kFluid), "x@GRAD y@GRAD grad/grad/x@GRAD");
 }
 
+// One prefix more for each would take cubic time.
+TEST(GradientStyles, NAME_07_ManyEqualNamesAreNumbered) {
+  gradc::testing::TestContext context;
+  GraphBuilder builder(context);
+  GradientRequest request;
+  SmallVector<Value, 32> heads;
+  for (int i = 0; i < 30; ++i) {
+    request.wrt.push_back({builder.addVariable("x", Attrs())});
+    const Value x = request.wrt.back().x;
+    heads.push_back(Value{cantFail(builder.add(*context.ops.find("elemwise_mul"), {x, x}, {"y", Attrs(), NodeId()}))});
+  }
+  const Frozen forward = cantFail(std::move(builder).freeze(heads, {}));
+  for (GradientTarget &target : request.wrt) target.x = forward(target.x);
+  const Graph graph = build(context, forward.graph, request, kFluid).graph;
+  StringSet<> names;
+  for (uint32_t n = forward.graph.numNodes(); n < graph.numNodes(); ++n) {
+    const StringRef name = graph.name(NodeId(n));
+    EXPECT_TRUE(names.insert(name).second) << name.str();
+    EXPECT_LT(name.size(), 120u) << name.str();
+    EXPECT_TRUE(!name.contains("@GRAD") || is_contained({"x", "y"}, stripGradSuffix(name))) << name.str();
+  }
+}
+
 TEST(GradientStyles, NAME_08_StrippingGivesTheVariable) {
   for (auto [name, variable] : {std::pair{"x@GRAD", "x"},
                                 {"x@GRAD@GRAD", "x"},

@@ -310,6 +310,17 @@ TEST(Infer, E_51_SparseStorageIsRefused) {
             "[storage] operator 'dot', node 'y' (dot): input 1, 'w', has storage csr, expected dense");
   TestGraph dense("w = var {__shape__=(4,4), __storage_type__=0}; y = exp(w)");
   EXPECT_EQ(describeError(infer(dense.context, dense, {}, {})), "success");
+  // The graph attribute says the same of variables that have no such attribute.
+  TestGraph annotated("w = var {__shape__=(4,4)}; y = exp(w)");
+  auto inferWith = [](TestGraph &graph, std::vector<int64_t> codes) {
+    GraphAttrs attrs = graphAttrsOf(graph);
+    attrs["storage_type"] = GraphAttr::ofInts(std::move(codes));
+    return describeError(infer(graph.context, withGraphAttrs(graph, std::move(attrs)), {}, {}));
+  };
+  EXPECT_EQ(inferWith(annotated, {1, 0}),
+            "[storage] operator 'exp', node 'y' (exp): input 0, 'w', has storage row_sparse, expected dense");
+  for (int64_t code : {-2, -1, 0, 3}) EXPECT_EQ(inferWith(annotated, {code, 2}), "success");
+  EXPECT_EQ(inferWith(dense, {1, 0}), "success");
 }
 
 TEST(Infer, E_58_NamesWhatIsUnknown) {

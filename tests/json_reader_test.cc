@@ -77,6 +77,19 @@ TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
   EXPECT_EQ(attrs.get("minus"), StringRef("-4"));
 }
 
+TEST(JsonReader, IR_13_NegativeZeroKeepsItsSign) {
+  SmallContext context;
+  LoadedGraph loaded = read(context, R"({"nodes": [{"op": "null", "name": "a", "inputs": [], "backward_source_id": -0,
+      "attrs": {"zero": 0, "minus": -0, "list": [-0, 0]}}], "arg_nodes": [-0], "heads": [[-0, 0, -0]],
+      "attrs": {"raw": {"k": -0}, "n": ["list_int", [-0]]}})");
+  const Attrs attrs = loaded.graph.attrs(NodeId(0));
+  EXPECT_EQ(attrs.get("zero"), StringRef("0"));
+  EXPECT_EQ(attrs.get("minus"), StringRef("-0"));
+  EXPECT_EQ(attrs.get("list"), StringRef("[-0, 0]"));
+  EXPECT_EQ(graphAttrsOf(loaded.graph).at("raw").text, "{\"k\": -0}");
+  EXPECT_EQ(graphAttrsOf(loaded.graph).at("n").numbers, std::vector<int64_t>{0});
+}
+
 TEST(JsonReader, IR_15_UnknownOperatorCountsItsOutputs) {
   SmallContext context;
   const StringRef nodes =

@@ -176,5 +176,42 @@ TEST(Scale, CLI_06_ParametersBesideHeads) {
   });
 }
 
+/// A loop of n states, each of which is next what the one before it was.
+Graph shiftRegister(Context &context, uint32_t n) {
+  GraphBuilder body(context);
+  const KindRef tanh = kindOf(context, "tanh");
+  std::vector<Value> states, heads;
+  const Value row = body.addVariable("row", Attrs());
+  for (uint32_t i = 0; i < n; ++i) states.push_back(body.addVariable("s" + std::to_string(i), Attrs()));
+  heads.push_back(Value{body.addKind(tanh, {states.back()}, NodeId())});
+  for (uint32_t i = 0; i < n; ++i) heads.push_back(Value{body.addKind(tanh, {i ? states[i - 1] : row}, NodeId())});
+  // The last state is the first that a head reads.
+  std::string places = "(" + std::to_string(n);
+  for (uint32_t i = 0; i < n; ++i) places += "," + std::to_string(i);
+  places += ")";
+  const std::string numStates = std::to_string(n), numArgs = std::to_string(n + 1);
+  const Attrs attrs = context.attrs({{"num_args", numArgs},
+                                     {"num_data", "1"},
+                                     {"num_states", numStates},
+                                     {"num_out_data", "1"},
+                                     {"input_locs", places}});
+  const Graph step = cantFail(std::move(body).freeze(heads, {})).graph;
+  GraphBuilder builder(context);
+  std::vector<Value> operands;
+  for (uint32_t i = 0; i <= n; ++i) operands.push_back(builder.addVariable("x" + std::to_string(i), Attrs()));
+  const NodeId loop = cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", attrs, NodeId(), step}));
+  return cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+}
+
+TEST(Scale, CLI_06_CF_12_GradientThroughAChainOfStates) {
+  expectLinear(150, [](uint32_t n) {
+    TestContext context;
+    const Graph graph = shiftRegister(context, n);
+    GradientRequest request;
+    request.wrt = {{graph.inputs(graph.heads()[0].node)[0]}};
+    return secondsOf([&] { cantFail(buildGradient(context, graph, request, {})); });
+  });
+}
+
 }  // namespace
 }  // namespace gradc

@@ -2,6 +2,7 @@
 #include "ir/graph_builder.h"
 #include "runtime/elements.h"
 #include "runtime/init.h"
+#include "runtime/keys.h"
 #include "runtime/session.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
@@ -199,6 +200,27 @@ std::vector<std::string> keysOf(const Session &session) {
   std::vector<std::string> keys;
   for (const NamedArray &named : cantFail(session.outputs())) keys.push_back(named.name);
   return keys;
+}
+
+// A name that looks like the key of another variable keeps it.
+TEST(Session, E_34_NamesThatLookLikeKeys) {
+  gradc::testing::TestContext context;
+  GraphBuilder builder(context);
+  SmallVector<Value, 8> variables;
+  for (StringRef name : {"w", "w", "w#2", "", "#3", "#3#1", "w"})
+    variables.push_back(builder.addVariable(name, Attrs()));
+  const Graph graph = cantFail(std::move(builder).freeze(variables, {})).graph;
+  const std::vector<std::string> keys = {"w", "#1", "w#2", "#3#2", "#3", "#3#1", "w#3"};
+  EXPECT_EQ(variableKeys(graph), keys);
+  std::vector<NamedArray> bindings;
+  for (size_t i = 1; i < keys.size(); ++i) bindings.push_back({keys[i], floats({1}, {static_cast<float>(i)})});
+  SessionOptions options;
+  options.initSeed = 1;
+  options.hints.shapes = {{NodeId(0), DimsBuffer({1})}};
+  Session session = open(graph, bindings, options);
+  for (uint32_t i = 1; i < keys.size(); ++i)
+    EXPECT_EQ(valuesOf<float>(session.variable(NodeId(i))), Floats{static_cast<float>(i)});
+  EXPECT_EQ(keysOf(session), (std::vector<std::string>{"w", "w#3", "w#2", "#3", "#3#2", "#3#1", "w#4"}));
 }
 
 TEST(Session, RUN_04_OutputKeys) {

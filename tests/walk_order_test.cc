@@ -1,6 +1,7 @@
 // The order of the walk from the second order of differentiation on.
 #include "passes/gradient/walk_order.h"
 
+#include "ir/graph_builder.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 std::string walkOf(const Graph &graph) {
   std::string names;
-  for (NodeId n : walkOrder(graph, testContext().ops.wellKnown.add))
+  for (NodeId n : walkOrder(graph, testContext().ops.wellKnown))
     names += (names.empty() ? "" : " ") + graph.name(n).str();
   return names;
 }
@@ -33,6 +34,30 @@ TEST(WalkOrder, RUN_02_HeadsOfUnknownOperatorsHaveNoSay) {
   EXPECT_EQ(walkOf(with), "r m c b a x");
 }
 
+// Heads that depend on an unknown operator may lead to what is differentiated all the same.
+TEST(WalkOrder, RUN_02_ControlDependenciesHaveNoSayBehindAnUnknownOperator) {
+  TestGraph without("m = ?mystery(z); a = elemwise_add(x, m); b = elemwise_mul(x, m); heads b, a");
+  TestGraph with("m = ?mystery(z); a = elemwise_add(x, m); b = elemwise_mul(x, m) ^a; heads b, a");
+  EXPECT_EQ(walkOf(without), "a b m z x");
+  EXPECT_EQ(walkOf(with), "a b m z x");
+}
+
+// Gradients flow through an operator whose bodies nothing runs, so it is not an unknown one.
+TEST(WalkOrder, RUN_02_BodiesThatNothingRunsHaveNoSay) {
+  TestGraph body("y = exp(u)");
+  auto walkWith = [&](bool hasBody) {
+    GraphBuilder builder(testContext());
+    const Value x = builder.addVariable("x", Attrs());
+    NodeSpec spec{"a", Attrs(), NodeId()};
+    if (hasBody) spec.bodies = body.graph;
+    const NodeId a = cantFail(builder.add(*testContext().ops.find("exp"), x, spec));
+    const NodeId b = cantFail(builder.add(*testContext().ops.find("exp"), x, {"b", Attrs(), NodeId()}));
+    return walkOf(cantFail(std::move(builder).freeze({Value{a}, Value{b}}, {})).graph);
+  };
+  EXPECT_EQ(walkWith(false), "b a x");
+  EXPECT_EQ(walkWith(true), "b a x");
+}
+
 TEST(WalkOrder, RUN_02_ChainIsWalkedAtOneGo) {
   TestGraph g("a = exp(x); b = tanh(a); s = _grad_add(a, b); c = exp(b); t = _grad_add(s, c); y = _copy(t)");
   EXPECT_EQ(walkOf(g), "y t s c b a x");
@@ -41,6 +66,14 @@ TEST(WalkOrder, RUN_02_ChainIsWalkedAtOneGo) {
 TEST(WalkOrder, RUN_02_RunningSumThatOthersReadWaitsForThem) {
   TestGraph g("s = _grad_add(x, x); c = exp(s); t = _grad_add(s, c)");
   EXPECT_EQ(walkOf(g), "t c s x");
+}
+
+// An addition that is the first term looks like a running sum.
+TEST(WalkOrder, RUN_02_ChainThatBeginsWithAnAdditionIsWalkedLikeASum) {
+  TestGraph sum("a = _grad_add(u, v); b = exp(u); c = exp(v); y = add_n(a, b, c) {num_args=3}");
+  TestGraph chain("a = _grad_add(u, v); b = exp(u); s = _grad_add(a, b); c = exp(v); y = _grad_add(s, c)");
+  EXPECT_EQ(walkOf(sum), "y a c b v u");
+  EXPECT_EQ(walkOf(chain), "y s a c b v u");
 }
 
 TEST(WalkOrder, NodesOffTheHeadsComeFirst) {

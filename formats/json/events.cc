@@ -50,7 +50,8 @@ struct Events {
 
   bool null() { return handler.onLiteral("null"); }
   bool boolean(bool value) { return handler.onLiteral(value ? "true" : "false"); }
-  bool number_integer(int64_t value) { return handler.onInteger(value); }
+  // Only of numbers with a minus sign.
+  bool number_integer(int64_t value) { return value ? handler.onInteger(value) : handler.onNegativeZero(); }
   bool number_unsigned(uint64_t value) {
     return value <= uint64_t{INT64_MAX} ? handler.onInteger(static_cast<int64_t>(value))
                                         : handler.onOtherNumber(std::to_string(value));

@@ -54,6 +54,16 @@ bool JsonHandler::onInteger(int64_t value) {
   }
 }
 
+bool JsonHandler::onNegativeZero() {
+  switch (current()) {
+    case In::Attrs:
+    case In::AttrValue:
+    case In::Ignored: return onOtherNumber("-0");
+    case In::GraphAttr: return checkGraphAttr(graphAttr.addNumber(0, "-0"));
+    default: return onInteger(0);
+  }
+}
+
 bool JsonHandler::onOtherNumber(StringRef spelled) {
   switch (current()) {
     case In::Attrs: return addAttr(spelled);

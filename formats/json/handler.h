@@ -25,6 +25,7 @@ class JsonHandler final : public JsonEvents {
 
   bool onLiteral(llvm::StringRef literal) override;
   bool onInteger(int64_t value) override;
+  bool onNegativeZero() override;
   bool onOtherNumber(llvm::StringRef spelled) override;
   bool onString(llvm::StringRef value) override;
   bool onKey(llvm::StringRef key) override;

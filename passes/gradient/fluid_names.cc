@@ -10,6 +10,7 @@ namespace {
 
 constexpr StringRef kGrad = "@GRAD";
 constexpr StringRef kAgain = "grad/";
+constexpr uint32_t kMaxAgain = 16;
 
 }  // namespace
 
@@ -26,12 +27,17 @@ std::string FluidNames::variable(Value entry) const {
 // NAME-07: measured on three calls, `x@GRAD`, `grad/grad/x@GRAD`, `grad/grad/grad/x@GRAD`.
 void FluidNames::name(NodeId n, const std::string &wanted) {
   std::string candidate = wanted;
-  for (uint32_t k = std::max(order, 2u); !taken.insert(candidate).second; ++k) {
-    candidate.clear();
-    for (uint32_t i = 0; i < k; ++i) candidate += kAgain;
-    candidate += wanted;
-  }
+  while (!taken.insert(candidate).second) candidate = again(wanted, attempts[wanted]++);
   builder.setName(n, candidate, "");
+}
+
+std::string FluidNames::again(StringRef wanted, uint32_t attempt) const {
+  const uint64_t times = uint64_t{std::max(order, 2u)} + attempt;
+  std::string name;
+  for (uint64_t i = 0; i < times && i < kMaxAgain; ++i) name += kAgain;
+  name += wanted;
+  if (times > kMaxAgain) name += "@" + utostr(times - kMaxAgain);
+  return name;
 }
 
 void FluidNames::nameGradient(Value entry, Value gradient) {
@@ -63,7 +69,7 @@ void FluidNames::nameRest() {
     if (!isOpen(NodeId(n))) continue;
     NodeId origin = builder.origin(NodeId(n));
     if (!origin.isValid()) continue;
-    uint32_t &k = counters[origin.value];
+    uint32_t &k = counters[builder.name(origin)];
     std::string wanted = (builder.name(origin) + "_backward_").str();
     while (taken.contains(wanted + utostr(k))) ++k;
     name(NodeId(n), wanted + utostr(k++));

@@ -3,12 +3,13 @@
 // Fluid names variables, not operators, so a generated node is named after its output: `x@GRAD`, the gradient of x;
 // `x@GRAD@RENAME@block0@<k>`, the k-th of several summands; `x@GRAD@ADD@<k>` within a chain; `x@ZERO`. Whether a
 // gradient is one of several is known only after the walk, so most names are given at its end. In the n-th gradient of a
-// graph, a name that is taken gets the prefix `grad/` n times.
+// graph, a name that is taken gets the prefix `grad/` n times, or more often where that is taken too. After sixteen prefixes names
+// are numbered (`@<k>`), or many equal names would take cubic time.
 #pragma once
 
-#include "ir/dense_map.h"
 #include "ir/graph_builder.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace gradc {
@@ -37,12 +38,15 @@ class FluidNames {
   std::string variable(Value entry) const;
   bool isOpen(NodeId n) const { return n.value >= numBase && builder.name(n).empty(); }
   void name(NodeId n, const std::string &wanted);
+  /// What a name that is taken becomes at the given attempt, from 0.
+  std::string again(llvm::StringRef wanted, uint32_t attempt) const;
 
   GraphBuilder &builder;
   uint32_t numBase, order;
   llvm::StringSet<> taken;
-  llvm::StringSet<> gradients;            // variables whose gradients nameGradient has named
-  DenseMap<uint32_t, uint32_t> counters;  // of nameRest, by the user's node
+  llvm::StringSet<> gradients;         // variables whose gradients nameGradient has named
+  llvm::StringMap<uint32_t> attempts;  // by wanted name: the next one
+  llvm::StringMap<uint32_t> counters;  // of nameRest, by the name of the user's node
 };
 
 /// The variable a name was made for (NAME-08): "x" of "x@GRAD", "x@GRAD@GRAD" and "grad/grad/x@GRAD@RENAME@block0@1";

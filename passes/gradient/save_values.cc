@@ -9,46 +9,47 @@
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
+#include "ir/dense_map.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/BitVector.h"
+
+#include <numeric>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-/// Which gradients flow into and out of one body.
+/// Which gradients flow into and out of one body. Linear in the nodes and edges of the body and in the states.
 class BodyReach {
  public:
   BodyReach(const Graph &body, const BodyFlow::Body &ports, const BodyFlow &flow, const Inference *inference,
             const GradientOptions &given)
-      : body(body), ports(ports), flow(flow), options(given) {
+      : body(body), ports(ports), flow(flow), options(given), inputsOf(flow.operands.size()),
+        statesOf(flow.operands.size()), operandAt(body.numNodes(), kNone) {
     options.inference = inference;
     options.reach = ReachPolicy::Ignore;
+    nothing = Selection(body, {}, options);
+    for (uint32_t i = 0; i < ports.inputs.size(); ++i) {
+      inputsOf[ports.operandOf[i]].push_back(i);
+      operandAt[ports.inputs[i].value] = ports.operandOf[i];
+    }
+    for (uint32_t k = 0; k < flow.states.size(); ++k) {
+      statesOf[flow.states[k].operand].push_back(k);
+      statesAt[entryOf(flow.states[k].head)].push_back(k);
+    }
+    findReaders();
   }
 
   /// `wanted` by operand, `live` and `cut` by output of the node; states make the first two grow.
   BodyRequest request(BitVector wanted, BitVector live, const BitVector &cut) const {
-    for (bool hasGrown = true; hasGrown;) {
-      hasGrown = false;
-      const BitVector carrying = carryingHeads(wanted);
-      for (const BodyFlow::State &state : flow.states)
-        if (carrying[state.head] && !wanted[state.operand]) hasGrown = true, wanted.set(state.operand);
-    }
-    for (bool hasGrown = true; hasGrown;) {
-      hasGrown = false;
-      const BitVector read = readInputs(live);
-      for (const BodyFlow::State &state : flow.states)
-        if (isReadAs(state.operand, read) && !live[ports.outputOf[state.head]])
-          hasGrown = true, live.set(ports.outputOf[state.head]);
-    }
+    const BitVector carrying = carryingEntries(wanted), read = readNodes(live);
     BodyRequest found;
-    const BitVector carrying = carryingHeads(wanted), read = readInputs(live);
     for (uint32_t h = 0; h < ports.outputOf.size(); ++h)
-      if (live[ports.outputOf[h]] && carrying[h]) found.heads.push_back(h);
+      if (live[ports.outputOf[h]] && carrying[entryOf(h)]) found.heads.push_back(h);
     for (uint32_t i = 0; i < ports.inputs.size(); ++i)
-      if (wanted[ports.operandOf[i]] && read[i]) found.inputs.push_back(i);
+      if (wanted[ports.operandOf[i]] && read[ports.inputs[i].value]) found.inputs.push_back(i);
     for (uint32_t operand : ports.operandOf)
       found.isGivenAgain.push_back(flow.operands[operand] != BodyFlow::Operand::State && !flow.isMutated[operand]);
     for (uint32_t o : ports.outputOf)
@@ -57,40 +58,93 @@ class BodyReach {
   }
 
  private:
-  // By head: whether a wanted input reaches it.
-  BitVector carryingHeads(const BitVector &wanted) const {
-    GradientRequest ask;
-    for (size_t i = 0; i < ports.inputs.size(); ++i)
-      if (wanted[ports.operandOf[i]]) ask.wrt.push_back({Value{ports.inputs[i]}});
-    const Selection selection(body, ask, options);
-    BitVector carrying(static_cast<unsigned>(body.heads().size()));
-    for (unsigned h = 0; h < carrying.size(); ++h)
-      if (selection.carries(body.entry(body.heads()[h]))) carrying.set(h);
+  static constexpr uint32_t kNone = 0xffffffff;
+  struct Reader {
+    uint32_t node, input;
+  };
+
+  uint32_t entryOf(uint32_t head) const { return body.entry(body.heads()[head]).value; }
+
+  void findReaders() {
+    readerBegin.assign(body.numEntries() + 1, 0);
+    auto forEach = [&](auto note) {
+      for (uint32_t n = 0; n < body.numNodes(); ++n)
+        for (auto [i, v] : llvm::enumerate(body.inputs(NodeId(n)))) note(body.entry(v).value, n, i);
+    };
+    forEach([&](uint32_t e, uint32_t, size_t) { ++readerBegin[e + 1]; });
+    std::partial_sum(readerBegin.begin(), readerBegin.end(), readerBegin.begin());
+    readers.resize(readerBegin.back());
+    std::vector<uint32_t> next = readerBegin;
+    forEach([&](uint32_t e, uint32_t n, size_t i) { readers[next[e]++] = {n, static_cast<uint32_t>(i)}; });
+  }
+
+  // By entry: whether a wanted input reaches it. A state is wanted if one reaches its next value.
+  BitVector carryingEntries(BitVector &wanted) const {
+    BitVector carrying(body.numEntries());
+    std::vector<uint32_t> open;
+    auto reach = [&](uint32_t e) {
+      if (carrying[e] || nothing.isCut(EntryId(e))) return;
+      carrying.set(e);
+      open.push_back(e);
+    };
+    auto reachInputs = [&](uint32_t operand) {
+      for (uint32_t i : inputsOf[operand]) reach(body.firstEntry(ports.inputs[i]).value);
+    };
+    for (unsigned operand : wanted.set_bits()) reachInputs(operand);
+    while (!open.empty()) {
+      const uint32_t e = open.back();
+      open.pop_back();
+      for (uint32_t at = readerBegin[e]; at < readerBegin[e + 1]; ++at) {
+        const NodeId n(readers[at].node);
+        if (!Selection::flows(body.kind(n), readers[at].input)) continue;
+        const uint32_t first = body.firstEntry(n).value;
+        for (uint32_t output = first; output < first + body.numOutputs(n); ++output)
+          if (!nothing.isInteger(EntryId(output))) reach(output);
+      }
+      const auto states = statesAt.find(e);
+      if (states == statesAt.end()) continue;
+      for (uint32_t k : states->second) {
+        wanted.set(flow.states[k].operand);
+        reachInputs(flow.states[k].operand);
+      }
+    }
     return carrying;
   }
 
-  // By input of the body: whether a live head depends on it.
-  BitVector readInputs(const BitVector &live) const {
-    std::vector<GradientHead> heads;
+  // Whether a live head depends on a node. The next value of a state is live if one depends on the state.
+  BitVector readNodes(BitVector &live) const {
+    BitVector read(body.numNodes());
+    std::vector<NodeId> open;
+    auto reach = [&](Value v) {
+      if (read[v.node.value] || nothing.isCut(body.entry(v))) return;
+      read.set(v.node.value);
+      open.push_back(v.node);
+    };
     for (size_t h = 0; h < ports.outputOf.size(); ++h)
-      if (live[ports.outputOf[h]]) heads.push_back({body.heads()[h], std::nullopt, ""});
-    const BitVector connected = Selection(body, {}, options).connectedTo(body, heads, false);
-    BitVector read(static_cast<unsigned>(ports.inputs.size()));
-    for (unsigned i = 0; i < read.size(); ++i)
-      if (connected[ports.inputs[i].value]) read.set(i);
+      if (live[ports.outputOf[h]]) reach(body.heads()[h]);
+    while (!open.empty()) {
+      const NodeId n = open.back();
+      open.pop_back();
+      for (Value v : body.inputs(n)) reach(v);
+      if (operandAt[n.value] == kNone) continue;
+      for (uint32_t k : statesOf[operandAt[n.value]]) {
+        live.set(ports.outputOf[flow.states[k].head]);
+        reach(body.heads()[flow.states[k].head]);
+      }
+    }
     return read;
-  }
-
-  bool isReadAs(uint32_t operand, const BitVector &read) const {
-    for (unsigned i = 0; i < read.size(); ++i)
-      if (ports.operandOf[i] == operand && read[i]) return true;
-    return false;
   }
 
   const Graph &body;
   const BodyFlow::Body &ports;
   const BodyFlow &flow;
   GradientOptions options;
+  Selection nothing;                                         // cuts and integers
+  std::vector<SmallVector<uint32_t, 1>> inputsOf, statesOf;  // by operand
+  std::vector<uint32_t> operandAt;                           // by node
+  DenseMap<uint32_t, SmallVector<uint32_t, 1>> statesAt;     // by entry: those whose next value it is
+  std::vector<uint32_t> readerBegin;                         // by entry, into readers
+  std::vector<Reader> readers;
 };
 
 // Not inlined: otherwise each level of nested bodies would have a BodyReach on the stack.

@@ -24,7 +24,7 @@ class BackwardWalk {
 
   Error run() {
     if (state.order > 1) {
-      for (NodeId n : walkOrder(state.graph, state.ctx.ops.wellKnown.add))
+      for (NodeId n : walkOrder(state.graph, state.ctx.ops.wellKnown))
         if (Error error = visit(n)) return error;
       return Error::success();
     }

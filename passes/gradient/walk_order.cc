@@ -27,15 +27,13 @@ class DataOrder {
   std::vector<NodeId> run() {
     for (Value head : graph.heads())
       if (!unknown[head.node.value]) search(head.node);
+    for (Value head : graph.heads()) search(head.node);
     for (uint32_t n = 0; n < graph.numNodes(); ++n) search(NodeId(n));
     return std::move(order);
   }
 
  private:
-  // Whether no gradient flows through it: an unknown operator, or one that does not interpret its bodies.
-  bool isOpaque(NodeId n) const {
-    return graph.op(n) && (graph.op(n)->flags.isOpaque || (!graph.bodies(n).empty() && !graph.kind(n).flow));
-  }
+  bool isOpaque(NodeId n) const { return graph.op(n) && graph.op(n)->flags.isOpaque; }
 
   void enter(NodeId n) {
     if (seen[n.value]) return;
@@ -57,7 +55,7 @@ class DataOrder {
   }
 
   const Graph &graph;
-  BitVector seen, unknown;  // unknown: depends on an opaque node
+  BitVector seen, unknown;  // unknown: depends on an unknown operator
   std::vector<NodeId> order;
   std::vector<Visit> stack;
 };
@@ -74,18 +72,23 @@ BitVector readOnce(const Graph &graph) {
 
 }  // namespace
 
-std::vector<NodeId> walkOrder(const Graph &graph, const OpDef *add) {
+std::vector<NodeId> walkOrder(const Graph &graph, const WellKnownOps &ops) {
   const std::vector<NodeId> order = DataOrder(graph).run();
   const BitVector once = readOnce(graph);
   BitVector placed(graph.numNodes());
   std::vector<NodeId> walk;
   walk.reserve(order.size());
+  auto beginsWithAddition = [&](NodeId n) {
+    const ArrayRef<Value> terms = graph.inputs(n);
+    return !terms.empty() && graph.op(terms[0].node) == ops.add && once[terms[0].node.value];
+  };
   for (size_t i = order.size(); i-- > 0;) {
     NodeId n = order[i];
     if (placed[n.value]) continue;
     walk.push_back(n);
-    // The running sums below have no other reader.
-    while (graph.op(n) == add && graph.op(graph.inputs(n)[0].node) == add && once[graph.inputs(n)[0].node.value]) {
+    // The running sums below have no other reader. The first term of a sum may be an addition as well; at the end of a chain it
+    // cannot be told from a running sum, so an n-ary sum is walked with it too.
+    while ((graph.op(n) == ops.add || graph.op(n) == ops.sum) && beginsWithAddition(n)) {
       n = graph.inputs(n)[0].node;
       placed.set(n.value);
       walk.push_back(n);

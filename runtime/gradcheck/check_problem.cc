@@ -117,6 +117,8 @@ class ProblemMaker {
       if (!inference) return inference.takeError();
       gradientOptions.inference = &known.emplace(std::move(*inference));
       gradientOptions.unused = UnusedPolicy::None;
+      for (const CheckProblem::Output &output : problem.outputs)
+        if (output.seed.isValid()) problem.lowerSeeds.push_back(output.seed);
     }
     for (size_t i = 0; i < request.heads.size(); ++i) {
       request.heads[i].seed = std::nullopt;
@@ -147,6 +149,7 @@ class ProblemMaker {
     for (GradientTarget &target : request.wrt) follow(target.x);
     for (GradientHead &head : request.heads) follow(head.y);
     for (std::vector<Value> *list : {&request.noGrad, &request.stop, &problem.held}) llvm::for_each(*list, follow);
+    for (NodeId &seed : problem.lowerSeeds) seed = newId[seed.value];
     for (ShapeHint &hint : problem.hints.shapes) hint.variable = newId[hint.variable.value];
     for (DTypeHint &hint : problem.hints.dtypes) hint.variable = newId[hint.variable.value];
     ArrayRef<Value> heads = problem.gradients.heads().take_front(problem.function.heads().size());
@@ -182,7 +185,10 @@ class ProblemMaker {
       if (table.heads[i].order + 1 == order && table.heads[i].kind != GradientTable::HeadKind::Retained)
         ys.push_back(graph.heads()[i]);
     }
-    if (order == 0 || below.empty())
+    if (order == 0)
+      return Failure(ErrorKind::UnsupportedOption,
+                     "the emitted graph has no gradients to check: no x that was requested has one");
+    if (below.empty())
       return Failure(ErrorKind::UnsupportedOption,
                      "the graph has no forward heads its gradients could be checked against")
           .remedy(Remedy::KeepForwardHeads, "emit it with its forward heads");

@@ -20,6 +20,7 @@ struct CheckProblem {
   Graph function;  // a prefix of `gradients`, ids included
   Graph gradients;
   std::vector<Output> outputs;
+  std::vector<NodeId> lowerSeeds;  // head gradients of lower orders, variables of `function` made for this check
   std::vector<Target> targets;
   InferRequest hints;       // the session's, in ids of these graphs
   std::vector<Value> held;  // entries the request makes constants (no_grad, stop)

@@ -30,9 +30,10 @@ struct ScalarFunction::State {
   const CheckProblem &problem;
   Session &session;
   std::vector<std::vector<double>> projections;
-  std::vector<NodeOverride> overrides;  // by node
-  EntryMap<Array> recorded;             // base values of entries that overrides need
-  BitVector needed, heldEntry;          // by entry
+  std::vector<NodeOverride> overrides;                       // by node
+  EntryMap<Array> recorded;                                  // base values of entries that overrides need
+  BitVector needed, heldEntry;                               // by entry
+  std::vector<std::pair<uint32_t, uint32_t>> stoppedInputs;  // node, input: read at the base point
   std::vector<NodeId> aux;
   std::vector<Array> auxValues;  // at the base point
   std::vector<NodeId> lossNodes;
@@ -53,6 +54,7 @@ struct ScalarFunction::State {
   }
 
   void chooseOverrides();
+  void holdStopped();
   void findLosses();
   Error recordBase(const ExecOptions &options);
   void record(EntryId e, const TensorRef &tensor);
@@ -87,11 +89,33 @@ void ScalarFunction::State::chooseOverrides() {
   }
 }
 
+/// Labels, lengths, positions: where no gradient flows into an input, the operator reads its base value, though the variable
+/// that it depends on moves. Bodies read what they read.
+void ScalarFunction::State::holdStopped() {
+  BitVector moves(graph().numEntries());
+  for (const CheckProblem::Target &target : problem.targets) moves.set(graph().entry(target.x).value);
+  for (uint32_t id = 0; id < graph().numNodes(); ++id) {
+    const NodeKind &kind = graph().kind(NodeId(id));
+    if (kind.isVariable()) continue;
+    ArrayRef<Value> inputs = graph().inputs(NodeId(id));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const uint32_t e = graph().entry(inputs[i]).value;
+      if (!moves[e]) continue;
+      for (size_t o = 0; o < graph().numOutputs(NodeId(id)); ++o) moves.set(output(NodeId(id), o).value);
+      const bool isRead = !kind.isIgnored(i) || isLoss(*kind.op);
+      if (!kind.isStopped(i) || kind.isMutated(i) || kind.flow || !isRead) continue;
+      stoppedInputs.push_back({id, static_cast<uint32_t>(i)});
+      needed.set(e);
+    }
+  }
+}
+
 /// Finds loss nodes that a head gradient reaches: backwards from the outputs over edges that carry gradient.
 void ScalarFunction::State::findLosses() {
   BitVector isLive(graph().numNodes()), isConstant(graph().numEntries());
   for (Value v : problem.held) isConstant.set(graph().entry(v).value);
-  for (const CheckProblem::Output &out : problem.outputs) isLive.set(graph().heads()[out.head].node.value);
+  for (const CheckProblem::Output &out : problem.outputs)
+    if (const Value y = graph().heads()[out.head]; !isConstant[graph().entry(y).value]) isLive.set(y.node.value);
   for (uint32_t id = graph().numNodes(); id-- > 0;) {
     NodeId n(id);
     if (!isLive[id] || graph().isVariable(n)) continue;
@@ -146,6 +170,11 @@ void ScalarFunction::State::connect() {
       for (size_t i = 0; i < graph().numOutputs(NodeId(id)); ++i)
         replaced.base.push_back(recorded[output(NodeId(id), i)].ref());
   }
+  for (auto [n, i] : stoppedInputs) {
+    const ArrayRef<Value> inputs = graph().inputs(NodeId(n));
+    overrides[n].inputs.resize(inputs.size());
+    overrides[n].inputs[i] = recorded[graph().entry(inputs[i])].ref();
+  }
   for (size_t i = 0; i < lossNodes.size(); ++i) overrides[lossNodes[i].value].impliedLoss = &lossValues[i];
 }
 
@@ -176,6 +205,7 @@ Expected<ScalarFunction> ScalarFunction::create(const CheckProblem &problem, Ses
   auto state = std::make_unique<State>(problem, session);
   state->projections = std::move(projections);
   state->chooseOverrides();
+  state->holdStopped();
   state->findLosses();
   if (Error error = state->recordBase(options)) return error;
   state->restoreAux();

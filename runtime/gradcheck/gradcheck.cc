@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "runtime/elements.h"
 #include "runtime/gradcheck/difference.h"
+#include "runtime/init.h"
 #include "runtime/keys.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -79,10 +80,36 @@ class Checker {
     std::vector<NamedArray> ofFunction, others;
     for (NamedArray &binding : bindings)
       (known.count(binding.name) ? ofFunction : others).push_back(std::move(binding));
+    if (Error error = drawLowerSeeds(forward, ofFunction)) return error;
     Expected<Session> opened = Session::create(ctx, problem.function, std::move(ofFunction), forward);
     if (!opened) return opened.takeError();
     function.emplace(std::move(*opened));
     return computeGradients(forward, std::move(others));
+  }
+
+  /// The user is not asked for values of variables that the check itself has made.
+  Error drawLowerSeeds(SessionOptions settings, std::vector<NamedArray> &bindings) {
+    if (settings.initSeed || problem.lowerSeeds.empty()) return Error::success();
+    settings.initSeed = options.seed;
+    StringSet<> isBound;
+    std::vector<NamedArray> forms;
+    for (const NamedArray &binding : bindings) {
+      isBound.insert(binding.name);
+      forms.push_back({binding.name, Array{binding.array.dtype, binding.array.shape, {}}});
+    }
+    Expected<Inference> inference = Session::inferFor(ctx, problem.function, std::move(forms), settings);
+    if (!inference) return inference.takeError();
+    const Initializer initializer(problem.function, *inference, *settings.initSeed);
+    const std::vector<std::string> keys = variableKeys(problem.function);
+    for (NodeId n : problem.lowerSeeds) {
+      if (isBound.contains(keys[n.value])) continue;
+      const EntryId e = problem.function.firstEntry(n);
+      Array array{inference->dtype[e], inference->shapeOf(e).dims().vec(), {}};
+      array.bytes.resize(array.ref().bytes());
+      initializer.fill(n, array.ref());
+      bindings.push_back({keys[n.value], std::move(array)});
+    }
+    return Error::success();
   }
 
   /// Runs the gradient graph, in which the function's variables have the same ids, at the same point. Its session is gone

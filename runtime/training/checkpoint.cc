@@ -70,7 +70,8 @@ class Taking {
                     "values");
       const Array &array = *at->second;
       if (array.dtype != DType::UInt64 || array.bytes.size() != sizeof(uint64_t))
-        return fail("has a '" + number.key + "' of type " + dtypeName(array.dtype) + ", expected one uint64");
+        return fail("has a '" + number.key + "' that is " + describeTensor(ShapeRef(array.shape), array.dtype) +
+                    ", expected one uint64");
       std::memcpy(&(state.*number.member), array.bytes.data(), sizeof(uint64_t));
     }
     return state;
