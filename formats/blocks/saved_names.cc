@@ -1,6 +1,7 @@
 // Tested by tests/copy_overwritten_test.cc
 #include "formats/blocks/saved_names.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/gradient_forms.h"
 
 using namespace llvm;
@@ -13,6 +14,10 @@ SmallVector<StringRef, 8> slotsSaved(const BlockProgram &program, const BlockOp 
   form.split(": ").second.split(" -> ").first.split(read, ", ");
   for (StringRef &slot : read)
     if (slot.contains(" = ")) slot = slot.split(" = ").second;
+  // Without `use_global_stats`, the gradient of batch norm names the moving statistics and does not use them.
+  const bool isTraining = program.text(op.type) == "batch_norm" && !boolAttr(op.attrs, "is_test").value_or(false) &&
+                          !boolAttr(op.attrs, "use_global_stats").value_or(false);
+  if (isTraining) llvm::erase_if(read, [](StringRef slot) { return slot == "MeanOut" || slot == "VarianceOut"; });
   return read;
 }
 
