@@ -19,9 +19,6 @@ namespace {
 
 using namespace gradc::testing;
 
-/// Where Paddle's program reads other statistics than the step had, gradc's has copies (docs/blocks.md).
-bool isKnownToDiffer(StringRef name) { return name.contains("batch_norm_in_"); }
-
 class PaddleValues : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PaddleValues, A_19_TheGradientIsPaddlesProgramAndHasItsValues) {
@@ -44,8 +41,7 @@ TEST_P(PaddleValues, A_19_TheGradientIsPaddlesProgramAndHasItsValues) {
     heads.push_back(*row.gradient);
   }
   emitted.program = std::move(made.program);
-  if (isKnownToDiffer(GetParam())) EXPECT_NE(text(emitted), text(expected)) << "no difference any more";
-  else EXPECT_EQ(text(emitted), text(expected));
+  EXPECT_EQ(text(emitted), text(expected));
 
   BlockGraphOptions options;
   options.heads = heads;
