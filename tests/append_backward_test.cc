@@ -355,7 +355,7 @@ TEST(AppendBackward, MinimizeIsOfTheRoot) {
   const BlockVariable *rate = result.program.find(0, result.program.texts.find("Out"));
   EXPECT_TRUE(rate && rate->isPersistable);
   cantFail(verifyBlocks(result.program));
-  optimizer.type = FluidOptimizer::Type::Momentum;
+  optimizer.name = "Momentum";
   const FluidResult stepped = cantFail(minimize(context, programOf(text), lossOf(), optimizer));
   const BlockVariable *state = stepped.program.find(0, stepped.program.texts.find("pa_velocity_0"));
   EXPECT_TRUE(state && state->isPersistable && !state->stopsGradient) << "as Paddle declares it";
@@ -379,7 +379,7 @@ TEST(AppendBackward, MinimizeClipsAndSteps) {
             "sgd Grad=pa@GRAD LearningRate=learning_rate_0 MasterParam= Param=pa -> ParamOut=pa\n"
             "sgd Grad=pb@GRAD LearningRate=learning_rate_0 MasterParam= Param=pb -> ParamOut=pb\n")
       << "in the order of the names";
-  optimizer.type = FluidOptimizer::Type::Momentum;
+  optimizer.name = "Momentum";
   optimizer.clip = FluidOptimizer::Clip::Value;
   EXPECT_EQ(
       minimized(optimizer),
@@ -388,7 +388,7 @@ TEST(AppendBackward, MinimizeClipsAndSteps) {
       "VelocityOut=pa_velocity_0\n"
       "momentum Grad=clip_1.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pb Velocity=pb_velocity_0 -> ParamOut=pb "
       "VelocityOut=pb_velocity_0\n");
-  optimizer.type = FluidOptimizer::Type::Adam;
+  optimizer.name = "Adam";
   optimizer.clip = FluidOptimizer::Clip::Norm;
   const std::string adam = minimized(optimizer);
   EXPECT_TRUE(StringRef(adam).starts_with("clip_by_norm X=pa@GRAD -> Out=clip_by_norm_0.tmp_0\n"));

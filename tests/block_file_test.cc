@@ -182,6 +182,35 @@ TEST(BlockFile, E_33_NoPrefixIsAProgramAndNoneCrashes) {
   for (size_t size = 0; size + 2 < kSmall.size(); ++size) EXPECT_NE(errorOf(kSmall.substr(0, size)), "success") << size;
 }
 
+TEST(BlockFile, ArgumentsOfAnOptimizer) {
+  constexpr StringLiteral
+      backward = R"("api":"append_backward","checkpoints":null,"current_block":0,"loss":"y","loss_block":0,)"
+                 R"("no_grad_set":["w"],"parameter_list":null,)",
+      arguments = R"({"centered":true,"rho":0.90})";
+  auto minimized = [&](StringRef given) {
+    return replaced(
+        backward,
+        (R"("api":"minimize","current_block":0,"loss":"y","optimizer":"RMSProp","optimizer_arguments":)" + given + ",")
+            .str());
+  };
+  TestContext context;
+  const BlockFile file = cantFail(readBlocks(context, minimized(arguments)));
+  EXPECT_EQ(file.call->optimizerArguments->at("rho"), "0.90") << "as it is spelled";
+  EXPECT_EQ(text(file), minimized(arguments));
+  EXPECT_EQ(errorOf(minimized(R"({"rho":"0.9"})")),
+            "[bad_json] expected a number or a truth value for 'rho' of 'optimizer_arguments', found a string; at "
+            "call.optimizer_arguments.rho");
+  EXPECT_EQ(errorOf(minimized("[]")),
+            "[bad_json] expected an object for 'optimizer_arguments', found an array; at call.optimizer_arguments");
+}
+
+TEST(BlockFile, ABlockLinkedToItselfIsTheGradientOfNone) {
+  TestContext context;
+  const std::string linked = replaced("\"forward\":-1,\"idx\":1", "\"forward\":1,\"idx\":1");
+  EXPECT_EQ(cantFail(readBlocks(context, linked)).program.blocks[1].forward, std::nullopt)
+      << "as gradient merge leaves it";
+}
+
 TEST(BlockFile, UnknownKeysAreTold) {
   TestContext context;
   const BlockFile file =

@@ -75,7 +75,7 @@ class Uses {
       judge(asked.takeError());
     }
     FluidOptimizer optimizer;
-    optimizer.type = FluidOptimizer::Type::Momentum;
+    optimizer.name = "Momentum";
     optimizer.clip = FluidOptimizer::Clip::GlobalNorm;
     for (uint32_t priorCalls : {0u, 1u}) {
       FluidRequest request = lossOf(call.loss);

@@ -95,6 +95,16 @@ TEST(CopyOverwritten, D_16_D_28_ALoopWorksOnACopyOfWhatTheGradientReads) {
       << "nobody but the loop needs it";
 }
 
+// Paddle keeps no copy of a parameter for each step.
+TEST(CopyOverwritten, D_28_ALoopWorksOnACopyOfAParameterThatItsGradientReads) {
+  const std::string loop = "while:1 Condition=cond X=p,x -> Out=p,cond StepScopes=scopes\nexp X=p -> Out=e\n",
+                    body = "block 1 in 0\nmatmul_v2 X=p Y=x -> Out=b\nassign X=b -> Out=p\n";
+  EXPECT_EQ(after(loop + body), "assign X=p -> Out=p@COPY@0\n"
+                                "while:1 Condition=cond X=p@COPY@0,x -> Out=p@COPY@0,cond StepScopes=scopes\n"
+                                "exp X=p@COPY@0 -> Out=e\n");
+  EXPECT_EQ(after(loop + "block 1 in 0\nscale X=p -> Out=b\nassign X=b -> Out=p\n"), loop) << "nothing reads the state";
+}
+
 TEST(CopyOverwritten, D_28_AStateIsWrittenOnceAtTheEndOfTheStep) {
   const std::string loop = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n";
   EXPECT_EQ(after(loop + "exp X=s -> Out=s\nmatmul_v2 X=s Y=p -> Out=a\nassign X=a -> Out=s\n", 1),

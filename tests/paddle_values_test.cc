@@ -2,13 +2,12 @@
 // adds is what Paddle adds, operator for operator, and has the values that Paddle computed.
 #include "tests/support/block_programs.h"
 #include "tests/support/block_runs.h"
+#include "tests/support/recorded_arrays.h"
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/graph_of_blocks.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -19,15 +18,6 @@ namespace gradc {
 namespace {
 
 using namespace gradc::testing;
-
-Array arrayOf(const nlohmann::json &of) {
-  Array array{DType::Float64, {}, {}};
-  for (int64_t size : of["shape"]) array.shape.push_back(size);
-  const std::vector<double> values = of["values"];
-  array.bytes.resize(values.size() * sizeof(double));
-  for (auto [i, value] : enumerate(values)) array.ref().as<double>()[i] = value;
-  return array;
-}
 
 class PaddleValues : public ::testing::TestWithParam<std::string> {};
 
@@ -59,24 +49,16 @@ TEST_P(PaddleValues, A_19_TheGradientIsPaddlesProgramAndHasItsValues) {
   std::vector<NamedArray> bindings;
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     if (graph.isVariable(NodeId(n)))
-      bindings.push_back({graph.name(NodeId(n)).str(), arrayOf(recorded["given"].at(graph.name(NodeId(n)).str()))});
+      bindings.push_back(
+          {graph.name(NodeId(n)).str(), recordedArray(recorded["given"].at(graph.name(NodeId(n)).str()))});
   const std::vector<Array> values = cantFail(runHeads(context, graph, std::move(bindings)));
   ASSERT_EQ(values.size(), heads.size());
   ASSERT_FALSE(heads.empty());
   for (auto [name, value] : zip(heads, values))
-    EXPECT_LE(largestDifference(value.view(), arrayOf(recorded["gradients"].at(name)).view()), 1e-9) << name;
+    EXPECT_LE(largestDifference(value.view(), recordedArray(recorded["gradients"].at(name)).view()), 1e-9) << name;
 }
 
-std::vector<std::string> recordedNames() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (sys::fs::directory_iterator at("testdata/paddle", error), end; at != end && !error; at.increment(error))
-    names.push_back(sys::path::stem(at->path()).str());
-  llvm::sort(names);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Recorded, PaddleValues, ::testing::ValuesIn(recordedNames()),
+INSTANTIATE_TEST_SUITE_P(Recorded, PaddleValues, ::testing::ValuesIn(recordedNames("testdata/paddle")),
                          [](const auto &test) { return test.param; });
 
 }  // namespace

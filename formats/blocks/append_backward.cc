@@ -197,7 +197,8 @@ class Backward {
 
   NameSet stoppedVariables(uint32_t block) {
     NameSet stopped;
-    for (const BlockOp &op : program.blocks[block].ops) addUsed(op, noGradNames, stopped);
+    if (!noGradNames.names().empty())
+      for (const BlockOp &op : program.blocks[block].ops) addUsed(op, noGradNames, stopped);
     for (const BlockVariable &variable : program.blocks[block].variables)
       if (variable.stopsGradient) stopped.insert(variable.name);
     return stopped;
@@ -274,6 +275,7 @@ class Backward {
       if (names.isGradient(variable.name)) known.insert(variable.name);
     fillUncomputed(context, ops, known, owner != nullptr, names);
     if (owner) fillLostStates(context, program, block, *owner, ops, names);
+    program.blocks[into].ops.reserve(program.blocks[into].ops.size() + ops.size());
     for (BlockOp &op : ops) {
       program.blocks[into].ops.push_back(std::move(op));
       tell(into);

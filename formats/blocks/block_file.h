@@ -26,6 +26,8 @@ struct BlockCall {
   std::optional<Names> parameterList = {};
   std::optional<Names> checkpoints = {};
   std::optional<std::string> optimizer = {};
+  /// minimize: numbers and truth values as the file spells them.
+  std::optional<std::map<std::string, std::string>> optimizerArguments = {};
   // append_backward and gradients
   std::optional<Names> noGradSet = {};
   // gradients

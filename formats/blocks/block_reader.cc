@@ -235,7 +235,8 @@ Error BlockFileEvents::takeOfBlock(JsonCursor json) {
         .atOffset(json.offset());
   if (*value < 0) return Error::success();
   if (key == "parent") block.parent = static_cast<uint32_t>(*value);
-  if (key == "forward") block.forward = static_cast<uint32_t>(*value);
+  // Paddle's gradient merge links a branch to itself: it is the gradient of none.
+  if (key == "forward" && *value != static_cast<int64_t>(number)) block.forward = static_cast<uint32_t>(*value);
   return Error::success();
 }
 

@@ -159,6 +159,11 @@ void BlockWriter::writeCall(const BlockCall &call) {
   if (isBackward && call.lossBlock) json.key("loss_block").number(*call.lossBlock);
   if (isBackward || isGradients) names("no_grad_set", call.noGradSet);
   if (call.optimizer) json.key("optimizer").string(*call.optimizer);
+  if (call.optimizerArguments) {
+    json.key("optimizer_arguments").open('{');
+    for (const auto &[name, value] : *call.optimizerArguments) json.key(name).raw(value);
+    json.close('}');
+  }
   if (isBackward) names("parameter_list", call.parameterList);
   json.key("prior_backward_calls").number(call.priorCalls);
   if (isGradients) {

@@ -42,6 +42,16 @@ Error readNames(JsonCursor json, const Twine &what, std::optional<Names> &to) {
   return readNames(json, what, to.emplace());
 }
 
+Error readArguments(JsonCursor json, std::map<std::string, std::string> &to) {
+  return json.forEachMember("an object for 'optimizer_arguments'", [&](StringRef name, JsonCursor value) -> Error {
+    const bool isTruth = value.kind() == JsonToken::Literal && !value.isNull();
+    if (value.kind() != JsonToken::Number && !isTruth)
+      return value.failure("a number or a truth value for '" + name + "' of 'optimizer_arguments'");
+    to[name.str()] = value.spelled().str();
+    return Error::success();
+  });
+}
+
 Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown) {
   constexpr StringLiteral kNames = "a list of names for a key of 'call'", kText = "a string for a key of 'call'";
   if (key == "api") return readString(value, kText, call.api);
@@ -50,6 +60,7 @@ Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown)
   if (key == "loss") return readString(value, kText, call.loss);
   if (key == "loss_block") return readNumber(value, key, call.lossBlock.emplace());
   if (key == "optimizer") return readString(value, kText, call.optimizer.emplace());
+  if (key == "optimizer_arguments") return readArguments(value, call.optimizerArguments.emplace());
   if (key == "parameter_list") return readNames(value, kNames, call.parameterList);
   if (key == "checkpoints") return readNames(value, kNames, call.checkpoints);
   if (key == "no_grad_set") return readNames(value, kNames, call.noGradSet);

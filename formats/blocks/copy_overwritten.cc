@@ -24,10 +24,10 @@ class BlockCopier {
   /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: no
   /// earlier call.
   BlockCopier(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block, const BlockOp *owner,
-              const std::vector<bool> *earlier, const CountedBack &counters,
+              const std::vector<bool> *earlier, const CountedBack &counters, const NameSet &statistics,
               std::vector<std::pair<TextId, TextId>> &copies)
       : context(context), program(program), unused(unused), block(block), earlier(earlier), counters(counters),
-        copies(copies), edits(context, program, unused, block), flags(program, block) {
+        statistics(statistics), copies(copies), edits(context, program, unused, block), flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner && isRecurrent(*owner)) {
       begun.insert(program.variables(owner->inputs, "inputs"));
@@ -43,7 +43,7 @@ class BlockCopier {
     collect();
     for (TextId name : written.names()) {
       std::vector<Version> &versions = lives[name.value];
-      if (program.text(name).contains("@GRAD") || isUpdated(name)) continue;
+      if (program.text(name).contains("@GRAD") || isUpdated(name) || statistics.contains(name)) continue;
       if (states.contains(name) && !program.find(block, name)) {
         if (carriesGradient(name) || isConstantLost(name, versions)) separateState(name, versions);
       } else if (carriesGradient(name) || !separateStopped(name, versions)) {
@@ -215,8 +215,8 @@ class BlockCopier {
     if (isSavedByWriter(name, version)) return true;
     for (uint32_t reader : version.readers)
       if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
-    if (isBoth(next, name))
-      return isBranch(next) || (!isLoop(next) && hasGradient(next) && isSaved(next, ops()[next].inputs, name));
+    if (isBoth(next, name) && isLoop(next)) return visible(name)->isParameter && savedBelow(next).contains(name);
+    if (isBoth(next, name)) return isBranch(next) || (hasGradient(next) && isSaved(next, ops()[next].inputs, name));
     // Of what a step is given, the gradient leaves the step under its name.
     const bool isGiven = version.writer < 0 && begun.contains(name);
     return isGiven || hasGradient(version.writer) || isReadForGradient(version);
@@ -361,6 +361,7 @@ class BlockCopier {
   const uint32_t block;
   const std::vector<bool> *earlier;
   const CountedBack &counters;
+  const NameSet &statistics;
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states, handed;  // outputs of the loop or of the branch whose body this is
@@ -387,6 +388,7 @@ FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain
                            std::vector<std::pair<TextId, TextId>> &copies) {
   FinalNames finalNames;
   UnusedNames unused(program.texts);
+  const NameSet statistics = movingStatistics(program);
   const size_t numBlocks = program.blocks.size();
   std::vector<bool> earlier(numBlocks);
   for (const Block &block : program.blocks)
@@ -397,7 +399,7 @@ FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain
     if (program.blocks[block].forward) continue;
     if (!isAgain || !earlier[block]) {
       BlockCopier copier(context, program, unused, block, ownerOf[block], isAgain ? &earlier : nullptr, counters,
-                         copies);
+                         statistics, copies);
       FinalNames names = copier.run();
       if (block == 0) finalNames = std::move(names);
     }

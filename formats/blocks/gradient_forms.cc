@@ -208,6 +208,18 @@ constexpr Form kForms[] = {
     {"gather", "gather_grad: Axis, Index, Out@GRAD, X -> X@GRAD"},
     {"scatter", "scatter_grad: Ids, Out@GRAD, Updates -> Updates@GRAD, X@GRAD"},
     {"top_k_v2", "top_k_v2_grad: Indices, K, Out@GRAD, X -> X@GRAD"},
+    {"kthvalue", "kthvalue_grad: Indices, Out@GRAD, X -> X@GRAD"},
+    {"kron", "kron_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"cross", "cross_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"logcumsumexp", "logcumsumexp_grad: Out, Out@GRAD, X -> X@GRAD"},
+    {"reduce_amax", "reduce_amax_grad: AxisTensor, AxisTensorList, Out, Out@GRAD, X -> X@GRAD"},
+    {"reduce_amin", "reduce_amin_grad: AxisTensor, AxisTensorList, Out, Out@GRAD, X -> X@GRAD"},
+    {"affine_grid", "affine_grid_grad: Output@GRAD, OutputShape, Theta -> Theta@GRAD"},
+    {"grid_sampler", "grid_sampler_grad: Grid, Output@GRAD, X -> Grid@GRAD, X@GRAD"},
+    {"warpctc", "warpctc_grad: Logits, LogitsLength, Loss@GRAD, WarpCTCGrad -> Logits@GRAD"},
+    {"rnn",
+     "rnn_grad: DropoutState, Input, Out, Out@GRAD, PreState, Reserve, SequenceLength, State@GRAD, WeightList -> "
+     "Input@GRAD, PreState@GRAD?, WeightList@GRAD?"},
     // Blocks, branches and arrays.
     {"while", "while_grad: Out, Out@GRAD, StepScopes, X -> X@GRAD?"},
     {"recurrent", "recurrent_grad: initial_states, inputs, outputs, outputs@GRAD, parameters, step_scopes, "
@@ -363,6 +375,9 @@ constexpr Form kForms[] = {
     {"uniform_random_batch_size_like", ""},
     {"unique_with_counts", ""},
     {"shard_index", ""},
+    {"check_finite_and_unscale", ""},
+    {"update_loss_scaling", ""},
+    {"average_accumulates", ""},
     {"adagrad", ""},
     {"adadelta", ""},
     {"adamax", ""},

@@ -30,7 +30,8 @@ class GradientNames {
   std::vector<Answer> isGradientName;
 };
 
-/// A set of names in the order of insertion.
+/// A set of names in the order of insertion. A few names are searched one by one; of more, every 64 consecutive ids share a
+/// word of bits, so that the set of all names of a program stays in the cache.
 class NameSet {
  public:
   NameSet() = default;
@@ -40,11 +41,16 @@ class NameSet {
   NameSet &operator=(NameSet &&) = default;
 
   llvm::ArrayRef<TextId> names() const { return inOrder; }
-  bool contains(TextId name) const { return ids.contains(name.value); }
+  bool contains(TextId name) const {
+    if (inOrder.size() <= kFew) return llvm::is_contained(inOrder, name);
+    return words.lookup(name.value / 64) & bitOf(name);
+  }
   /// True if the name is new.
   bool insert(TextId name) {
-    if (!ids.insert(name.value).second) return false;
+    if (inOrder.size() <= kFew ? llvm::is_contained(inOrder, name) : !addBit(name)) return false;
     inOrder.push_back(name);
+    if (inOrder.size() == kFew + 1)
+      for (TextId known : inOrder) addBit(known);
     return true;
   }
   void insert(llvm::ArrayRef<TextId> names) {
@@ -52,7 +58,18 @@ class NameSet {
   }
 
  private:
-  IdSet ids;
+  static constexpr size_t kFew = 8;
+
+  static uint64_t bitOf(TextId name) { return uint64_t{1} << name.value % 64; }
+  /// True if the bit is new.
+  bool addBit(TextId name) {
+    uint64_t &word = words[name.value / 64];
+    const bool isNew = !(word & bitOf(name));
+    word |= bitOf(name);
+    return isNew;
+  }
+
+  IdMap<uint64_t> words;  // by id / 64; empty while there are few
   std::vector<TextId> inOrder;
 };
 

@@ -69,7 +69,7 @@ class GradientOpReader {
     forEachOperand(op().outputs, [&](TextId name) { made.outputs.push_back(valueOf(reader, name)); });
     std::vector<Value> key;
     for (const FormSlots::Slot &slot : slotsOf(*form).inputs)
-      if (!slot.isGradient) append_range(key, valuesIn(op(), made, slot.source));
+      if (isKey(slot)) append_range(key, valuesIn(op(), made, slot.source));
     reader.recordsByKey[keyOf(op().type, key)].push_back(static_cast<uint32_t>(at));
   }
 
@@ -93,6 +93,11 @@ class GradientOpReader {
 
   bool writes(TextId name) const {
     return any_of(op().outputs, [&](const BlockSlot &slot) { return is_contained(slot.variables, name); });
+  }
+
+  /// Whether a slot's values identify the forward operator. In a loop, names of moving statistics mean those before the step.
+  static bool isKey(const FormSlots::Slot &slot) {
+    return !slot.isGradient && slot.name != "MeanOut" && slot.name != "VarianceOut";
   }
 
   static uint64_t keyOf(TextId type, ArrayRef<Value> values) {
@@ -136,7 +141,7 @@ class GradientOpReader {
   void findIn(BlockReader &in, TextId type, bool isForwardBlock) {
     std::vector<Value> key;
     for (const FormSlots::Slot &slot : slots.inputs) {
-      if (slot.isGradient) continue;
+      if (!isKey(slot)) continue;
       for (TextId name : program.variables(op().inputs, slot.name)) {
         const bool isOwn = isForwardBlock && reader.positions.contains({reader.index, name.value});
         if (isOwn) return;
@@ -160,7 +165,7 @@ class GradientOpReader {
     if (known.type != type) return false;
     std::vector<Value> theirs;
     for (const FormSlots::Slot &slot : slots.inputs) {
-      if (slot.isGradient) continue;
+      if (!isKey(slot)) continue;
       ArrayRef<Value> values = valuesIn(known, in.records[candidate], slot.source);
       if (values.size() != program.variables(op().inputs, slot.name).size()) return false;
       append_range(theirs, values);

@@ -32,6 +32,7 @@ class Declarer {
         for (const std::string &name : stringsAttr(owner->attrs, "states").value_or(std::vector<std::string>()))
           carried.insert(names.gradient(program.intern(name)));
     }
+    reserveVariables(block, firstOp);
     size_t kept = firstOp;
     for (size_t i = firstOp; i < program.blocks[block].ops.size(); ++i) {
       if (std::optional<uint32_t> inner = program.blocks[block].ops[i].subBlock)
@@ -48,6 +49,13 @@ class Declarer {
   }
 
  private:
+  void reserveVariables(uint32_t block, size_t firstOp) {
+    size_t most = program.blocks[block].variables.size();
+    for (const BlockOp &op : ArrayRef(program.blocks[block].ops).drop_front(firstOp))
+      forEachVariable(op.outputs, [&](TextId) { ++most; });
+    program.blocks[block].variables.reserve(most);
+  }
+
   bool exists(uint32_t block, TextId name) {
     const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
     if (!declaring || *declaring != root || block == root || !names.isGradient(name)) return declaring.has_value();

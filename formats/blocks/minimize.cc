@@ -1,9 +1,14 @@
-// Tested by tests/append_backward_test.cc and tests/paddle_programs.py
+// Tested by tests/minimize_test.cc, tests/append_backward_test.cc and tests/paddle_programs.py
 #include "formats/blocks/minimize.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/optimizer_forms.h"
 #include "formats/blocks/unused_names.h"
 #include "ir/out_of_memory.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <array>
 
 using namespace llvm;
 
@@ -14,8 +19,8 @@ constexpr int64_t kOptimize = 2;  // value of op_role
 
 class Minimizer {
  public:
-  Minimizer(Context &context, FluidResult &result, const FluidOptimizer &optimizer)
-      : context(context), program(result.program), optimizer(optimizer) {
+  Minimizer(Context &context, FluidResult &result, const FluidOptimizer &optimizer, const OptimizerForm &form)
+      : context(context), program(result.program), optimizer(optimizer), form(form) {
     for (const FluidPair &pair : result.pairs)
       if (pair.gradient.isValid()) pairs.push_back(pair);
     llvm::sort(pairs, [&](const FluidPair &a, const FluidPair &b) {
@@ -27,36 +32,32 @@ class Minimizer {
     if (pairs.empty()) return Error::success();
     rate = learningRate();
     if (Error error = clip()) return error;
-    for (FluidPair &pair : pairs) step(pair);
+    if (Error error = addDecay()) return error;
+    for (const FluidPair &pair : pairs) step(pair);
+    if (form.type == "adamax") nextPowers();
     return Error::success();
   }
 
  private:
-  using Type = FluidOptimizer::Type;
   using Clip = FluidOptimizer::Clip;
-  using NamedSlots = std::initializer_list<std::pair<StringRef, SmallVector<TextId, 1>>>;
+  using SlotList = SmallVector<std::pair<StringRef, SmallVector<TextId, 1>>, 12>;
 
-  std::vector<BlockSlot> slots(NamedSlots named) {
+  std::vector<BlockSlot> slots(const SlotList &named) {
     std::vector<BlockSlot> made;
     for (const auto &[name, variables] : named) made.push_back({program.intern(name), variables});
     return made;
   }
 
   /// Appends an operator for a pair. Optional slots are written even if they are empty, as Paddle's layers do.
-  void append(StringRef type, NamedSlots inputs, NamedSlots outputs, ArrayRef<AttrText> attrs, const FluidPair &pair) {
+  void append(StringRef type, const SlotList &inputs, const SlotList &outputs, ArrayRef<AttrText> attrs,
+              const FluidPair &pair) {
     const std::string role = intAttrText(AttrTag::Int, kOptimize),
                       vars = stringsAttrText(AttrTag::Strings,
-                                             {program.text(pair.variable).str(), program.text(gradientOf(pair)).str()});
+                                             {program.text(pair.variable).str(), program.text(pair.gradient).str()});
     SmallVector<AttrText, 12> all(attrs);
     all.push_back({"op_role", role});
     all.push_back({"op_role_var", vars});
     program.blocks[0].ops.push_back({program.intern(type), slots(inputs), slots(outputs), context.attrs(all)});
-  }
-
-  /// The gradient before clipping.
-  TextId gradientOf(const FluidPair &pair) const {
-    auto found = unclipped.find(pair.variable.value);
-    return found == unclipped.end() ? pair.gradient : found->second;
   }
 
   const BlockVariable &variable(TextId name) const { return *program.find(*program.declaringBlock(0, name), name); }
@@ -116,12 +117,11 @@ class Minimizer {
     const bool isValue = optimizer.clip == Clip::Value;
     const StringRef type = isValue ? "clip" : "clip_by_norm";
     const TextId clipped = temporary(type, ".tmp_0", dtypeOfPair(pair), variable(pair.gradient).shape);
+    const TextId whole = std::exchange(pair.gradient, clipped);  // Paddle names the clipped one in `op_role_var`
     if (isValue)
-      append(type, {{"Max", {}}, {"Min", {}}, {"X", {pair.gradient}}}, {{"Out", {clipped}}},
+      append(type, {{"Max", {}}, {"Min", {}}, {"X", {whole}}}, {{"Out", {clipped}}},
              {{"max", largest}, {"min", smallest}, {"mkldnn_data_type", float32}, {"use_mkldnn", no}}, pair);
-    else append(type, {{"X", {pair.gradient}}}, {{"Out", {clipped}}}, {{"max_norm", largest}}, pair);
-    unclipped[pair.variable.value] = pair.gradient;
-    pair.gradient = clipped;
+    else append(type, {{"X", {whole}}}, {{"Out", {clipped}}}, {{"max_norm", largest}}, pair);
   }
 
   // Multiplies each gradient by max / max(max, global norm), in place.
@@ -176,73 +176,122 @@ class Minimizer {
            pair);
   }
 
-  TextId state(const FluidPair &pair, StringRef name, bool isScalar) {
+  std::optional<double> argument(StringRef name) const {
+    const auto at = optimizer.arguments.find(name.str());
+    return at == optimizer.arguments.end() ? std::nullopt : std::optional(at->second);
+  }
+  /// Momentum computes L2 decay itself.
+  bool isDecayOwn() const { return form.type == "momentum" && argument("weight_decay"); }
+
+  // Adds the gradient of the decay, coefficient·p or coefficient·sign(p), to each gradient, in place.
+  Error addDecay() {
+    const std::optional<double> l1 = argument("l1_decay"), l2 = argument("weight_decay");
+    if (!form.isRegularized || isDecayOwn() || (!l1 && !l2)) return Error::success();
+    for (const FluidPair &pair : pairs) {
+      if (variable(pair.gradient).kind == FluidType::SelectedRows)
+        return Failure(ErrorKind::UnsupportedOption, "the gradient of parameter '" + program.text(pair.variable) +
+                                                         "' has kind SELECTED_ROWS, for which decay is not supported");
+      TextId of = pair.variable;
+      auto generated = [&] {
+        return temporary("_generated_var", "", dtypeOfPair(pair), variable(pair.variable).shape);
+      };
+      if (l1) {
+        const TextId sign = generated();
+        append("sign", {{"X", {of}}}, {{"Out", {sign}}}, {}, pair);
+        of = sign;
+      }
+      const TextId decay = generated();
+      scale(of, l1 ? *l1 : *l2, decay, pair);
+      append("sum", {{"X", {pair.gradient, decay}}}, {{"Out", {pair.gradient}}},
+             {{"mkldnn_data_type", float32}, {"use_mkldnn", no}}, pair);
+    }
+    return Error::success();
+  }
+
+  void scale(TextId x, double factor, TextId out, const FluidPair &pair) {
+    const std::string number = floatAttrText(AttrTag::Float, factor), zero = floatAttrText(AttrTag::Float, 0),
+                      yes = boolAttrText(true);
+    append("scale", {{"ScaleTensor", {}}, {"X", {x}}}, {{"Out", {out}}},
+           {{"bias", zero}, {"bias_after_scale", yes}, {"scale", number}, {"use_mkldnn", no}}, pair);
+  }
+
+  TextId state(const FluidPair &pair, const OptimizerForm::State &state) {
     SmallVector<int64_t, 4> shape = {1};
-    if (!isScalar) shape = variable(pair.variable).shape;
-    return persistable((program.text(pair.variable) + "_" + name + "_0").str(), dtypeOfPair(pair), shape, false);
+    if (!state.isScalar) shape = variable(pair.variable).shape;
+    return persistable((program.text(pair.variable) + "_" + state.suffix + "_0").str(), dtypeOfPair(pair), shape,
+                       false);
+  }
+
+  static std::string spell(const OptimizerForm::Attr &attr, double value) {
+    switch (attr.kind) {
+      case OptimizerForm::Attr::Kind::Float: return floatAttrText(AttrTag::Float, value);
+      case OptimizerForm::Attr::Kind::Floats: return floatsAttrText(AttrTag::Floats, value);
+      case OptimizerForm::Attr::Kind::Flag: return boolAttrText(value != 0);
+      case OptimizerForm::Attr::Kind::Rows: return intAttrText(AttrTag::Long, static_cast<int64_t>(value));
+    }
+    llvm_unreachable("a kind");
   }
 
   void step(const FluidPair &pair) {
-    const TextId p = pair.variable, g = pair.gradient;
-    if (optimizer.type == Type::Sgd)
-      return append("sgd", {{"Grad", {g}}, {"LearningRate", {rate}}, {"MasterParam", {}}, {"Param", {p}}},
-                    {{"ParamOut", {p}}}, {{"multi_precision", no}, {"use_mkldnn", no}}, pair);
-    if (optimizer.type == Type::Momentum) {
-      const TextId v = state(pair, "velocity", false);
-      const std::string mu = floatAttrText(AttrTag::Float, optimizer.momentum), zero = floatAttrText(AttrTag::Float, 0),
-                        nesterov = boolAttrText(optimizer.useNesterov), none = stringAttrText(AttrTag::String, "");
-      return append("momentum",
-                    {{"Grad", {g}}, {"LearningRate", {rate}}, {"MasterParam", {}}, {"Param", {p}}, {"Velocity", {v}}},
-                    {{"ParamOut", {p}}, {"VelocityOut", {v}}},
-                    {{"mu", mu},
-                     {"multi_precision", no},
-                     {"regularization_coeff", zero},
-                     {"regularization_method", none},
-                     {"rescale_grad", one},
-                     {"use_nesterov", nesterov}},
-                    pair);
+    SlotList inputs = {
+        {"Grad", {pair.gradient}}, {"LearningRate", {rate}}, {"MasterParam", {}}, {"Param", {pair.variable}}};
+    SlotList outputs = {{"ParamOut", {pair.variable}}};
+    std::vector<std::string> outs;  // owns the slots' names
+    outs.reserve(form.states.size());
+    for (const OptimizerForm::State &each : form.states) {
+      const TextId name = state(pair, each);
+      inputs.push_back({each.slot, {name}});
+      if (!each.isReadOnly) outputs.push_back({outs.emplace_back((each.slot + "Out").str()), {name}});
     }
-    const TextId m1 = state(pair, "moment1", false), m2 = state(pair, "moment2", false),
-                 b1 = state(pair, "beta1_pow_acc", true), b2 = state(pair, "beta2_pow_acc", true);
-    const std::string beta1 = floatAttrText(AttrTag::Float, optimizer.beta1),
-                      beta2 = floatAttrText(AttrTag::Float, optimizer.beta2),
-                      epsilon = floatAttrText(AttrTag::Float, optimizer.epsilon),
-                      rows = intAttrText(AttrTag::Long, 1000);
-    append(
-        "adam",
-        {{"Beta1Pow", {b1}},
-         {"Beta1Tensor", {}},
-         {"Beta2Pow", {b2}},
-         {"Beta2Tensor", {}},
-         {"EpsilonTensor", {}},
-         {"Grad", {g}},
-         {"LearningRate", {rate}},
-         {"MasterParam", {}},
-         {"Moment1", {m1}},
-         {"Moment2", {m2}},
-         {"Param", {p}},
-         {"SkipUpdate", {}}},
-        {{"Beta1PowOut", {b1}}, {"Beta2PowOut", {b2}}, {"Moment1Out", {m1}}, {"Moment2Out", {m2}}, {"ParamOut", {p}}},
-        {{"beta1", beta1},
-         {"beta2", beta2},
-         {"epsilon", epsilon},
-         {"lazy_mode", no},
-         {"min_row_size_to_use_multithread", rows},
-         {"multi_precision", no},
-         {"use_global_beta_pow", no}},
-        pair);
+    for (StringRef slot : form.emptySlots) inputs.push_back({slot, {}});
+    llvm::sort(inputs, llvm::less_first());
+    llvm::sort(outputs, llvm::less_first());
+    SmallVector<std::pair<StringRef, std::string>, 12> spelled;
+    for (const OptimizerForm::Attr &attr : form.attrs)
+      spelled.push_back({attr.key, spell(attr, argument(attr.argument).value_or(attr.value))});
+    if (form.type == "momentum") {
+      spelled.push_back(
+          {"regularization_coeff", floatAttrText(AttrTag::Float, isDecayOwn() ? *argument("weight_decay") : 0)});
+      spelled.push_back({"regularization_method", stringAttrText(AttrTag::String, isDecayOwn() ? "l2_decay" : "")});
+    }
+    SmallVector<AttrText, 12> attrs;
+    for (const auto &[key, value] : spelled) attrs.push_back({key, value});
+    append(form.type, inputs, outputs, attrs, pair);
+  }
+
+  /// β₁ᵗ for the next step, which Paddle's other optimizers compute in their operator.
+  void nextPowers() {
+    for (const FluidPair &pair : pairs) {
+      const TextId power = program.intern((program.text(pair.variable) + "_beta1_pow_acc_0").str());
+      scale(power, argument("beta1").value_or(0.9), power, pair);
+    }
   }
 
   Context &context;
   BlockProgram &program;
   const FluidOptimizer &optimizer;
+  const OptimizerForm &form;
   UnusedNames unused = UnusedNames(program.texts);
-  std::vector<FluidPair> pairs;          // by the parameters' names
-  DenseMap<uint32_t, TextId> unclipped;  // gradients, by parameter
+  std::vector<FluidPair> pairs;  // by the parameters' names
   TextId rate;
   const std::string no = boolAttrText(false), one = floatAttrText(AttrTag::Float, 1),
                     minusOne = intAttrText(AttrTag::Int, -1), float32 = stringAttrText(AttrTag::String, "float32");
 };
+
+/// Names the arguments that the optimizer has.
+Error checkArguments(const FluidOptimizer &optimizer, const OptimizerForm &form) {
+  std::vector<std::string> known;
+  for (const OptimizerForm::Attr &attr : form.attrs)
+    if (!attr.argument.empty()) known.push_back(attr.argument.str());
+  if (form.isRegularized) llvm::append_range(known, std::array<std::string, 2>{"weight_decay", "l1_decay"});
+  for (const auto &[name, value] : optimizer.arguments)
+    if (!is_contained(known, name))
+      return Failure(ErrorKind::UnsupportedOption,
+                     "optimizer " + form.name + " has no argument '" + name + "', expected " + join(known, ", "));
+  if (form.isRegularized && optimizer.arguments.count("weight_decay") && optimizer.arguments.count("l1_decay"))
+    return Failure(ErrorKind::UnsupportedOption, "both 'weight_decay' and 'l1_decay' are given, expected one of them");
+  return Error::success();
+}
 
 }  // namespace
 
@@ -251,10 +300,15 @@ Expected<FluidResult> minimize(Context &context, BlockProgram program, const Flu
   if (request.block != 0)
     return Failure(ErrorKind::UnsupportedOption, "the loss is in block " + Twine(request.block) +
                                                      ", expected the root, which gets the operators of the optimizer");
+  const OptimizerForm *form = findOptimizer(optimizer.name);
+  if (!form)
+    return Failure(ErrorKind::UnsupportedOption,
+                   "optimizer '" + optimizer.name + "' is not supported, expected " + optimizerNames());
+  if (Error error = checkArguments(optimizer, *form)) return error;
   Expected<FluidResult> result = appendBackward(context, std::move(program), request);
   if (!result) return result;
   return catchingBadAlloc("to append the optimizer", [&]() -> Expected<FluidResult> {
-    if (Error error = Minimizer(context, *result, optimizer).run()) return error;
+    if (Error error = Minimizer(context, *result, optimizer, *form).run()) return error;
     return std::move(*result);
   });
 }

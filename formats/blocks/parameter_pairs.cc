@@ -11,9 +11,9 @@ namespace {
 
 /// The last writers of parameters' gradients list their pairs, the last pair first.
 void setRoleVars(Context &context, const BlockProgram &program, std::vector<BlockOp> &ops, ArrayRef<FluidPair> pairs,
-                 const IdMap<size_t> &lastWriter) {
+                 ArrayRef<size_t> lastWriter) {
   std::vector<std::pair<size_t, const FluidPair *>> named;  // by the operator that lists them
-  for (const FluidPair &pair : reverse(pairs)) named.push_back({lastWriter.lookup(pair.gradient.value), &pair});
+  for (const FluidPair &pair : reverse(pairs)) named.push_back({lastWriter[pair.gradient.value], &pair});
   llvm::stable_sort(named, llvm::less_first());
   for (size_t i = 0; i < named.size();) {
     BlockOp &op = ops[named[i].first];
@@ -36,7 +36,7 @@ Expected<std::vector<FluidPair>> parameterPairs(Context &context, BlockProgram &
     for (const BlockParameter &parameter : program.parameters)
       if (parameter.isTrainable) wanted.push_back(parameter.name);
   }
-  IdMap<size_t> lastWriter;
+  std::vector<size_t> lastWriter(program.texts.size());
   std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
   for (size_t i = 0; i < ops.size(); ++i)
     forEachVariable(ops[i].outputs, [&](TextId name) { lastWriter[name.value] = i; });

@@ -94,6 +94,7 @@ class ProgramDescReader {
     if (error) return error;
     where = "block " + std::to_string(number) + ": ";
     if (index != number) return fail("its number is " + Twine(index));
+    if (forward == number) forward = -1;  // Paddle's gradient merge links a branch to itself
     for (auto [link, to] : {std::pair(parent, &Block::parent), std::pair(forward, &Block::forward)}) {
       if (link < -1 || link > int64_t{UINT32_MAX}) return fail("it is linked to block " + Twine(link));
       if (link >= 0) file.program.blocks.back().*to = static_cast<uint32_t>(link);

@@ -201,14 +201,25 @@ void fillLostStates(Context &context, const BlockProgram &program, uint32_t body
   for (TextId state : program.variables(loop.outputs, "Out")) {
     if (!carriesGradient(program, body, state) || !given.contains(state)) continue;
     const TextId gradient = names.gradient(state);
-    BlockOp zeros = zerosLike(context, names.texts, gradient, gradient);
-    if (!computed.contains(gradient)) ops.push_back(std::move(zeros));
-    else if (!arriving.contains(gradient)) dropped.push_back(std::move(zeros));
+    if (!computed.contains(gradient)) ops.push_back(zerosLike(context, names.texts, gradient, gradient));
+    else if (!arriving.contains(gradient)) dropped.push_back(zerosLike(context, names.texts, gradient, gradient));
   }
   ops.insert(ops.begin(), std::make_move_iterator(dropped.begin()), std::make_move_iterator(dropped.end()));
 }
 
+/// Whether an operator reads no known value and none that one before it computes.
+static bool hasHead(const std::vector<BlockOp> &ops, const NameSet &known) {
+  NameSet computed;
+  for (const BlockOp &op : ops) {
+    if (!anyVariable(op.inputs, [&](TextId name) { return known.contains(name) || computed.contains(name); }))
+      return true;
+    forEachVariable(op.outputs, [&](TextId name) { computed.insert(name); });
+  }
+  return false;
+}
+
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known) {
+  if (!hasHead(ops, known)) return;
   const std::vector<bool> isUnconnected = Connections(ops, known).unconnected();
   size_t kept = 0;
   for (size_t i = 0; i < ops.size(); ++i)

@@ -13,6 +13,8 @@ SmallVector<StringRef, 8> slotsSaved(const BlockProgram &program, const BlockOp 
   form.split(": ").second.split(" -> ").first.split(read, ", ");
   for (StringRef &slot : read)
     if (slot.contains(" = ")) slot = slot.split(" = ").second;
+  // What it keeps for generators of other devices is the same in every step.
+  if (program.text(op.type) == "rnn") llvm::erase(read, "DropoutState");
   return read;
 }
 
@@ -21,6 +23,16 @@ void addSaved(const BlockProgram &program, const BlockOp &op, ArrayRef<BlockSlot
   for (const BlockSlot &slot : slots)
     if (is_contained(read, program.text(slot.name)) && !(op.subBlock && program.text(slot.name) != "Cond"))
       saved.insert(slot.variables);
+}
+
+NameSet movingStatistics(const BlockProgram &program) {
+  NameSet names;
+  for (const Block &block : program.blocks)
+    for (const BlockOp &op : block.ops) {
+      if (program.text(op.type) != "batch_norm") continue;
+      for (StringRef slot : {"MeanOut", "VarianceOut"}) names.insert(program.variables(op.outputs, slot));
+    }
+  return names;
 }
 
 void addSavedBelow(const BlockProgram &program, uint32_t block, NameSet &saved) {

@@ -14,4 +14,8 @@ void addSaved(const BlockProgram &program, const BlockOp &op, llvm::ArrayRef<Blo
 /// Adds those of all operators of a block and of its inner blocks.
 void addSavedBelow(const BlockProgram &program, uint32_t block, NameSet &saved);
 
+/// Names of moving statistics: `batch_norm` updates them in place, and Paddle runs it in no other form. Gradients use them only
+/// where they stay as they are.
+NameSet movingStatistics(const BlockProgram &program);
+
 }  // namespace gradc

@@ -79,7 +79,7 @@ class Summer {
   void writeOutput(const BlockOp &op, const OperandNames &inputs, TextId &name, const NamePlace &place) {
     Arrivals &known = arrivalsOf(name);
     const bool isInPlace = inputs.contains(name);
-    if (isInPlace && known.names.empty() && (op.type == loop || handed.contains(name)))
+    if (isInPlace && known.names.empty() && (names.texts.text(op.type) == "while_grad" || handed.contains(name)))
       return beginInPlace(known, op, place);
     if (isInPlace || known.names.empty()) {
       if (!isInPlace) known.names.push_back(name);
@@ -127,7 +127,7 @@ class Summer {
   void addUp(Arrivals &known, size_t before) {
     if (known.names.size() < 2) return;
     if (known.names.size() > options.pairwiseLimit)
-      addSum(before, "sum", {BlockSlot{slotX, known.names}}, known.gradient, known.latest);
+      addSum(before, "sum", {BlockSlot{names.texts.intern("X"), known.names}}, known.gradient, known.latest);
     else addPairwise(known, before);
     known.names.assign(1, known.gradient);
     known.said.push_back({static_cast<uint32_t>(sums.size() - 1), 0, 0, true, true});
@@ -139,17 +139,22 @@ class Summer {
       const bool isLast = i + 1 == known.names.size();
       const TextId result =
           isLast ? known.gradient : names.texts.intern((names.texts.text(known.gradient) + "@ADD@" + Twine(i)).str());
-      addSum(before, "grad_add", {BlockSlot{slotX, {left}}, BlockSlot{slotY, {known.names[i]}}}, result, known.latest);
+      addSum(before, "grad_add",
+             {BlockSlot{names.texts.intern("X"), {left}}, BlockSlot{names.texts.intern("Y"), {known.names[i]}}}, result,
+             known.latest);
       left = result;
     }
   }
 
   void addSum(size_t before, StringRef type, std::vector<BlockSlot> inputs, TextId result, const Attrs &latest) {
+    const std::string mkldnnDataType = stringAttrText(AttrTag::String, "float32"), useMkldnn = boolAttrText(false),
+                      role = intAttrText(AttrTag::Int, 1), roleVar = stringsAttrText(AttrTag::Strings, {});
     SmallVector<AttrText, 5> attrs = {
         {"mkldnn_data_type", mkldnnDataType}, {"op_role", role}, {"op_role_var", roleVar}, {"use_mkldnn", useMkldnn}};
     if (std::optional<StringRef> device = latest.get("op_device")) attrs.push_back({"op_device", *device});  // AGG-15
     sums.push_back(
-        {before, {names.texts.intern(type), std::move(inputs), {{slotOut, {result}}}, context.attrs(attrs)}});
+        {before,
+         {names.texts.intern(type), std::move(inputs), {{names.texts.intern("Out"), {result}}}, context.attrs(attrs)}});
   }
 
   /// Every writer of a gradient with several writers gets a name of its own, and the sum follows the last of them. The number of
@@ -169,7 +174,7 @@ class Summer {
         argumentAt(place) = known.names.back();
       }
       const uint32_t last = known.said.back().op;
-      addSum(last + 1, "sum", {BlockSlot{slotX, known.names}}, known.gradient, ops[last].attrs);
+      addSum(last + 1, "sum", {BlockSlot{names.texts.intern("X"), known.names}}, known.gradient, ops[last].attrs);
     }
     llvm::stable_sort(sums, [](const PendingSum &a, const PendingSum &b) { return a.before < b.before; });
     merge();
@@ -194,10 +199,6 @@ class Summer {
   const uint32_t forwardBlock;
   const NameSet &handed, &addedUp;
   const SumOptions &options;
-  const TextId loop = names.texts.intern("while_grad");
-  const TextId slotX = names.texts.intern("X"), slotY = names.texts.intern("Y"), slotOut = names.texts.intern("Out");
-  const std::string mkldnnDataType = stringAttrText(AttrTag::String, "float32"), useMkldnn = boolAttrText(false),
-                    role = intAttrText(AttrTag::Int, 1), roleVar = stringsAttrText(AttrTag::Strings, {});
   IdMap<uint32_t> positions;       // of gradients among the arrivals
   std::vector<Arrivals> arrivals;  // in the order in which gradients are first used
   std::vector<PendingSum> sums;

@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc {
@@ -59,19 +61,32 @@ FluidRequest requestOf(const BlockCall &call) {
   return request;
 }
 
+/// The optimizer of the call. Clipping is an argument, too; Paddle is given an object for it.
 Expected<FluidOptimizer> optimizerOf(const BlockCall &call) {
-  using Type = FluidOptimizer::Type;
-  const std::string name = call.optimizer.value_or("SGD");
-  const auto type = StringSwitch<std::optional<Type>>(name)
-                        .CaseLower("sgd", Type::Sgd)
-                        .CaseLower("momentum", Type::Momentum)
-                        .CaseLower("adam", Type::Adam)
-                        .Default(std::nullopt);
-  if (!type)
-    return Failure(ErrorKind::UnsupportedOption,
-                   "optimizer '" + name + "' is not supported, expected SGD, Momentum or Adam");
+  using Clip = FluidOptimizer::Clip;
   FluidOptimizer optimizer;
-  optimizer.type = *type;
+  optimizer.name = call.optimizer.value_or(optimizer.name);
+  if (!call.optimizerArguments) return optimizer;
+  for (const auto &[name, spelled] : *call.optimizerArguments) {
+    double value = spelled == "true";
+    if (spelled != "true" && spelled != "false" && !(to_float(spelled, value) && std::isfinite(value)))
+      return Failure(ErrorKind::BadJson, "argument '" + name + "' of the optimizer is " + spelled +
+                                             ", expected a number that is finite in double precision");
+    const Clip clip = StringSwitch<Clip>(name)
+                          .Case("clip_by_value", Clip::Value)
+                          .Case("clip_by_norm", Clip::Norm)
+                          .Case("clip_by_global_norm", Clip::GlobalNorm)
+                          .Default(Clip::None);
+    if (clip == Clip::None) {
+      optimizer.arguments[name] = value;
+      continue;
+    }
+    if (optimizer.clip != Clip::None)
+      return Failure(ErrorKind::UnsupportedOption, "the optimizer clips in two ways, expected one 'clip_by_…'");
+    optimizer.clip = clip;
+    optimizer.clipMax = value;
+    optimizer.clipMin = -value;
+  }
   return optimizer;
 }
 

@@ -151,6 +151,18 @@ void range(OpTranslation &op) {
   op.out("Out", op.emit("broadcast_add", {scaled, start}));
 }
 
+// As many numbers as the program declares.
+void linspace(OpTranslation &op) {
+  const int64_t number = op.dim("Out", 0);
+  const std::string dtype = op.dtype("dtype");
+  auto asOut = [&](StringRef slot) { return op.emit("Cast", {op.in(slot)}, {{"dtype", dtype}}); };
+  const Value start = asOut("Start"), way = op.emit("broadcast_sub", {asOut("Stop"), start});
+  const Value steps =
+      op.emit("_arange", {}, {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", dtype}});
+  const Value parts = op.timesScalar(steps, number > 1 ? 1 / static_cast<double>(number - 1) : 0);
+  op.out("Out", op.emit("broadcast_add", {op.emit("broadcast_mul", {parts, way}), start}));
+}
+
 void eye(OpTranslation &op) {
   const int64_t rows = op.integer("num_rows", 1), columns = op.integer("num_columns", -1);
   op.out("Out", op.emit("_eye", {},
@@ -268,6 +280,7 @@ constexpr BlockOpRow kRows[] = {
     {"lerp", lerp},
     {"less_equal", [](OpTranslation &op) { comparison(op, "broadcast_lesser_equal"); }},
     {"less_than", [](OpTranslation &op) { comparison(op, "broadcast_lesser"); }},
+    {"linspace", linspace},
     {"log", [](OpTranslation &op) { unary(op, "log"); }},
     {"logical_and", [](OpTranslation &op) { comparison(op, "broadcast_logical_and"); }},
     {"logical_not", logicalNot},

@@ -115,6 +115,25 @@ void topK(OpTranslation &op) {
   op.out("Indices", OpTranslation::output(both, 1));
 }
 
+// The k-th smallest along an axis, counted from 1.
+void kthValue(OpTranslation &op) {
+  const int64_t axis = op.axisOf("X", op.integer("axis", -1)), k = op.integer("k", 1);
+  const std::string along = std::to_string(axis);
+  const Value both = op.emit("topk", {op.in("X")},
+                             {{"axis", along},
+                              {"k", std::to_string(k)},
+                              {"ret_typ", std::string("both")},
+                              {"is_ascend", std::string("True")},
+                              {"dtype", std::string("int64")}});
+  auto last = [&](Value v) {
+    const Value kth =
+        op.emit("slice_axis", {v}, {{"axis", along}, {"begin", std::to_string(k - 1)}, {"end", std::to_string(k)}});
+    return op.flag("keepdim", false) ? kth : op.emit("squeeze", {kth}, {{"axis", along}});
+  };
+  op.out("Out", last(both));
+  op.out("Indices", last(OpTranslation::output(both, 1)));
+}
+
 // Arrays are stacked (formats/blocks/stacked_arrays.h).
 void readFromArray(OpTranslation &op) {
   const Value element =
@@ -175,6 +194,7 @@ constexpr BlockOpRow kRows[] = {
     {"gather_nd", gatherNd},
     {"index_sample", indexSample},
     {"index_select", indexSelect},
+    {"kthvalue", kthValue},
     {"lookup_table", [](OpTranslation &op) { lookupTable(op, true); }},
     {"lookup_table_v2", [](OpTranslation &op) { lookupTable(op, false); }},
     {"one_hot_v2", oneHot},

@@ -8,19 +8,54 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+/// Batch norm in plain operators, for moving statistics that are values and not variables: in loops and branches, and copies.
+void batchNormOfValues(OpTranslation &op, int64_t axis) {
+  const Value x = op.in("X");
+  const auto rank = static_cast<int64_t>(op.rank("X"));
+  std::vector<int64_t> others, shape(static_cast<size_t>(rank), 1);
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis) others.push_back(i);
+  if (axis < rank) shape[static_cast<size_t>(axis)] = -1;
+  auto aligned = [&](Value v) { return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}}); };
+  auto average = [&](Value v) {
+    return op.emit("mean", {v}, {{"axis", tupleText(others)}, {"keepdims", std::string("False")}});
+  };
+  const bool usesMoving = op.flag("is_test", false) || op.flag("use_global_stats", false);
+  const Value moving = op.in("Mean"), movingVariance = op.in("Variance");
+  const Value mean = usesMoving ? moving : average(x);
+  const Value centered = op.emit("broadcast_sub", {x, aligned(mean)});
+  const Value variance = usesMoving ? movingVariance : average(op.emit("square", {centered}));
+  const Value factor = op.emit("rsqrt", {op.addScalar(variance, op.number("epsilon", 1e-5))});
+  const Value normal = op.emit("broadcast_mul", {centered, aligned(factor)});
+  const Value scaled = op.emit("broadcast_mul", {normal, aligned(op.in("Scale"))});
+  op.out("Y", op.emit("broadcast_add", {scaled, aligned(op.in("Bias"))}));
+  const double momentum = usesMoving ? 1 : op.number("momentum", 0.9);
+  auto next = [&](Value before, Value now) {
+    const Value kept = op.timesScalar(before, momentum);
+    return usesMoving ? before
+                      : op.emit("elemwise_add", {kept, op.timesScalar(op.emit("BlockGrad", {now}), 1 - momentum)});
+  };
+  op.out("MeanOut", next(moving, mean));
+  op.out("VarianceOut", next(movingVariance, variance));
+  op.out("SavedMean", mean);
+  op.out("SavedVariance", factor);
+}
+
 // The moving statistics are updated in place: the operator writes the names that it reads.
 void batchNorm(OpTranslation &op) {
   const std::string layout = op.text("data_layout", "NCHW");
   if (layout != "NCHW" && layout != "AnyLayout" && layout != "NHWC")
     op.unsupported("'data_layout' " + layout + " is not supported, expected NCHW or NHWC");
   op.refuse({"MomentumTensor"});
+  const bool isLast = layout == "NHWC" && op.rank("X") > 2;
+  if (!op.isStored("Mean")) return batchNormOfValues(op, isLast ? static_cast<int64_t>(op.rank("X")) - 1 : 1);
   const bool usesMoving = op.flag("is_test", false) || op.flag("use_global_stats", false);
   const Value mean = op.in("Mean"), variance = op.in("Variance");
   const Value y = op.emit("BatchNorm", {op.in("X"), op.in("Scale"), op.in("Bias"), mean, variance},
                           {{"eps", numberText(op.number("epsilon", 1e-5))},
                            {"momentum", numberText(op.number("momentum", 0.9))},
                            {"fix_gamma", std::string("False")},
-                           {"axis", std::string(layout == "NHWC" && op.rank("X") > 2 ? "-1" : "1")},
+                           {"axis", std::string(isLast ? "-1" : "1")},
                            {"use_global_stats", flagText(usesMoving)}});
   op.out("Y", y);
   op.out("MeanOut", mean);

@@ -117,9 +117,47 @@ void addmm(OpTranslation &op) {
                                           op.timesScalar(product, op.number("Alpha", 1))}));
 }
 
+/// An operand with more axes of one element in front, so that its rank is `rank`.
+Value withRank(OpTranslation &op, StringRef slot, size_t rank) {
+  Value v = op.in(slot);
+  for (size_t i = op.rank(slot); i < rank; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+  return v;
+}
+
+// Out[i·p + j] = X[i]·Y[j] where Y has p elements, along every axis.
+void kron(OpTranslation &op) {
+  const size_t rank = std::max(op.rank("X"), op.rank("Y"));
+  if (rank == 0) return op.unsupported("operands of rank 0 are not supported");
+  Value x = withRank(op, "X", rank), y = withRank(op, "Y", rank);
+  std::vector<int64_t> merged(rank, -3);
+  for (size_t i = rank; i-- > 0;) {
+    x = op.emit("expand_dims", {x}, {{"axis", std::to_string(i + 1)}});
+    y = op.emit("expand_dims", {y}, {{"axis", std::to_string(i)}});
+  }
+  op.out("Out", op.emit("Reshape", {op.emit("broadcast_mul", {x, y})}, {{"shape", tupleText(merged)}}));
+}
+
+// x₁·y₂ − x₂·y₁, where the numbers say how far the three elements are turned.
+void cross(OpTranslation &op) {
+  constexpr int64_t kFirst = 9;  // stands for the first axis of three elements
+  int64_t axis = op.integer("dim", kFirst);
+  if (axis == kFirst) axis = find(op.shape("X"), 3) - op.shape("X").begin();
+  axis = op.axisOf("X", axis);
+  const std::string along = std::to_string(axis);
+  auto turned = [&](StringRef slot, int64_t by) {
+    auto part = [&](int64_t begin, int64_t end) {
+      return op.emit("slice_axis", {op.in(slot)},
+                     {{"axis", along}, {"begin", std::to_string(begin)}, {"end", std::to_string(end)}});
+    };
+    return op.emit("Concat", {part(by, 3), part(0, by)}, {{"num_args", std::string("2")}, {"dim", along}});
+  };
+  op.out("Out", op.emit("elemwise_sub", {op.emit("elemwise_mul", {turned("X", 1), turned("Y", 2)}),
+                                         op.emit("elemwise_mul", {turned("X", 2), turned("Y", 1)})}));
+}
+
 constexpr BlockOpRow kRows[] = {
-    {"addmm", addmm},      {"bmm", bmm}, {"dot", dot}, {"matmul", scaledMatmul},
-    {"matmul_v2", matmul}, {"mul", mul}, {"mv", mv},
+    {"addmm", addmm},         {"bmm", bmm},          {"cross", cross}, {"dot", dot}, {"kron", kron},
+    {"matmul", scaledMatmul}, {"matmul_v2", matmul}, {"mul", mul},     {"mv", mv},
 };
 
 }  // namespace

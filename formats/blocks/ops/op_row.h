@@ -37,5 +37,8 @@ llvm::ArrayRef<BlockOpRow> interpolationBlockOps();
 llvm::ArrayRef<BlockOpRow> arrangeBlockOps();
 llvm::ArrayRef<BlockOpRow> einsumBlockOps();
 llvm::ArrayRef<BlockOpRow> regionBlockOps();
+llvm::ArrayRef<BlockOpRow> samplingBlockOps();
+llvm::ArrayRef<BlockOpRow> scalingBlockOps();
+llvm::ArrayRef<BlockOpRow> sequenceBlockOps();
 
 }  // namespace gradc

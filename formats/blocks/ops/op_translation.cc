@@ -66,6 +66,11 @@ bool OpTranslation::isTruth(StringRef slot, size_t i) {
   return known && known->dtype == FluidType::Bool;
 }
 
+bool OpTranslation::isStored(StringRef slot, size_t i) {
+  const BlockVariable *known = record(slot, i);
+  return block == 0 && known && known->isPersistable;
+}
+
 ArrayRef<int64_t> OpTranslation::shape(StringRef slot, size_t i) {
   const BlockVariable *known = record(slot, i);
   if (error) return {};

@@ -36,6 +36,8 @@ class OpTranslation {
   bool isWhole(llvm::StringRef slot, size_t i = 0);
   /// Whether it is declared with truth values.
   bool isTruth(llvm::StringRef slot, size_t i = 0);
+  /// Whether it is a persistable variable of the root and the operator is in the root, so that it may be overwritten in place.
+  bool isStored(llvm::StringRef slot, size_t i = 0);
   /// A dimension that has to be known; a negative axis counts from the end.
   int64_t dim(llvm::StringRef slot, int64_t axis);
   /// An axis of an operand as a number from 0; a mistake if it is out of range.

@@ -125,6 +125,44 @@ void distance(OpTranslation &op) {
   op.out("Out", p == 1 ? sum : op.scalar("_power_scalar", sum, 1 / p));
 }
 
+// An extremum whose gradient is shared equally by the elements that attain it.
+void sharedExtremum(OpTranslation &op, StringRef name) {
+  const Value x = op.in("X");
+  const std::vector<int64_t> axes = axesOf(op, "dim");
+  const bool keepsAxes = op.flag("keep_dim", false);
+  const Value extremum = op.emit("BlockGrad", {reduced(op, name, x, axes, true)});
+  const Value attains = op.emit("BlockGrad", {op.emit("broadcast_equal", {x, extremum})});
+  const Value sum = reduced(op, "sum", op.emit("where", {attains, x, op.emit("zeros_like", {x})}), axes, keepsAxes);
+  op.out("Out", op.emit("elemwise_div", {sum, reduced(op, "sum", attains, axes, keepsAxes)}));
+}
+
+/// v moved by `by` places along an axis, −∞ in front.
+Value shiftedLog(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t length) {
+  auto part = [&](int64_t end) {
+    return op.emit("slice_axis", {v},
+                   {{"axis", std::to_string(axis)}, {"begin", std::string("0")}, {"end", std::to_string(end)}});
+  };
+  const Value ones = op.emit("ones_like", {part(by)});
+  return op.emit("Concat",
+                 {op.scalar("_mul_scalar", ones, -std::numeric_limits<double>::infinity()), part(length - by)},
+                 {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
+}
+
+// log(eᵃ + eᵇ) = a + log(1 + eᵇ⁻ᵃ) of ever longer parts, as in cumprod.
+void logCumSumExp(OpTranslation &op) {
+  if (op.flag("exclusive", false)) return op.unsupported("'exclusive' is not supported");
+  Value v = op.in("X");
+  const bool isFlat = op.flag("flatten", false), isReverse = op.flag("reverse", false);
+  if (isFlat) return op.unsupported("'flatten' is not supported");
+  const int64_t axis = op.axisOf("X", op.integer("axis", -1)), length = op.dim("X", axis);
+  if (isReverse) v = reversed(op, v, axis);
+  for (int64_t by = 1; by < length && by < int64_t{1} << 40; by *= 2) {
+    const Value way = op.emit("elemwise_sub", {shiftedLog(op, v, axis, by, length), v});
+    v = op.emit("elemwise_add", {v, op.emit("Activation", {way}, {{"act_type", std::string("softrelu")}})});
+  }
+  op.out("Out", isReverse ? reversed(op, v, axis) : length > 1 ? v : op.emit("_copy", {v}));
+}
+
 void argExtremum(OpTranslation &op, StringRef name) {
   const bool isFlat = op.flag("flatten", false);
   const Value v = isFlat ? op.emit(name, {op.emit("Reshape", {op.in("X")}, {{"shape", std::string("(-1,)")}})},
@@ -143,10 +181,13 @@ constexpr BlockOpRow kRows[] = {
     {"cumsum", cumsum},
     {"dist", distance},
     {"frobenius_norm", frobeniusNorm},
+    {"logcumsumexp", logCumSumExp},
     {"logsumexp", logsumexp},
     {"mean", mean},
     {"p_norm", pNorm},
     {"reduce_all", [](OpTranslation &op) { reduceTruth(op, "min"); }},
+    {"reduce_amax", [](OpTranslation &op) { sharedExtremum(op, "max"); }},
+    {"reduce_amin", [](OpTranslation &op) { sharedExtremum(op, "min"); }},
     {"reduce_any", [](OpTranslation &op) { reduceTruth(op, "max"); }},
     {"reduce_max", [](OpTranslation &op) { reduce(op, "max"); }},
     {"reduce_mean", [](OpTranslation &op) { reduce(op, "mean"); }},

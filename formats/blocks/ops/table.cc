@@ -10,10 +10,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-std::array<ArrayRef<BlockOpRow>, 14> families() {
-  return {activationBlockOps(),    arrangeBlockOps(), einsumBlockOps(), elementwiseBlockOps(), indexBlockOps(),
-          interpolationBlockOps(), layerBlockOps(),   linearBlockOps(), lossBlockOps(),        optimizerBlockOps(),
-          reductionBlockOps(),     regionBlockOps(),  shapeBlockOps(),  windowBlockOps()};
+std::array<ArrayRef<BlockOpRow>, 17> families() {
+  return {activationBlockOps(),    arrangeBlockOps(), einsumBlockOps(),   elementwiseBlockOps(), indexBlockOps(),
+          interpolationBlockOps(), layerBlockOps(),   linearBlockOps(),   lossBlockOps(),        optimizerBlockOps(),
+          reductionBlockOps(),     regionBlockOps(),  samplingBlockOps(), scalingBlockOps(),     sequenceBlockOps(),
+          shapeBlockOps(),         windowBlockOps()};
 }
 
 }  // namespace
