@@ -244,6 +244,7 @@ TEST(BlockRules, A_19_EachTypeWithAGradientHasASample) {
     if (!form || form->empty() || *form == "none") continue;
     if (row->type == "masked_select") continue;  // refused: the shape of its result depends on values
     if (row->type == "increment") continue;      // its gradient operator counts back: no gradient is in it
+    if (row->type == "rnn" || row->type == "warpctc") continue;  // tests/paddle_values_test.cc
     if (row->type.contains("_array")) continue;  // tests/block_array_test.cc, tests/array_tensor_test.cc
     EXPECT_TRUE(llvm::any_of(ruleSamples(), [&](const RuleSample &sample) { return sample.type == row->type; }))
         << row->type.str();

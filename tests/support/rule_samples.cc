@@ -272,6 +272,14 @@ std::vector<RuleSample> makeSamples() {
   add("flatten_contiguous_range", {{"X", {}}}, {{"Out", {1}}, {"XShape", {0}, kIndex}},
       {{"start_axis", integer(0)}, {"stop_axis", integer(-1)}});
   add("top_k_v2", {{"X", {2, 3}}}, {{"Indices", {2, 2}, kIndex}, {"Out", {2, 2}}}, {{"k", integer(2)}});
+  add("kthvalue", {{"X", {2, 3}}}, {{"Indices", {2}, kIndex}, {"Out", {2}}}, {{"axis", integer(1)}, {"k", integer(2)}});
+  add("kron", {{"X", {2, 3}}, {"Y", {2, 2}}}, {{"Out", {4, 6}}});
+  add("cross", {{"X", {2, 3}}, {"Y", {2, 3}}}, {{"Out", {2, 3}}}, {{"dim", integer(9)}});
+  add("logcumsumexp", {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"axis", integer(1)}, {"reverse", flag(true)}});
+  for (const char *extremum : {"reduce_amax", "reduce_amin"})
+    add(extremum, {{"X", {2, 3}}}, {{"Out", {2}}}, {{"dim", integers({1})}});
+  add("affine_grid", {{"Theta", {1, 2, 3}}}, {{"Output", {1, 2, 3, 2}}}, {{"output_shape", integers({1, 1, 2, 3})}});
+  add("grid_sampler", {{"Grid", {1, 2, 2, 2}}, {"X", {1, 2, 3, 4}}}, {{"Output", {1, 2, 2, 2}}});
   return samples;
 }
 
