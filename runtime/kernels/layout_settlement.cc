@@ -33,7 +33,8 @@ LayoutSettlement::LayoutSettlement(const Graph &graph, const Inference &inferenc
 Dims LayoutSettlement::dims(EntryId e) const { return inference.shapeOf(e).dims(); }
 
 bool LayoutSettlement::isMovable(EntryId e) const {
-  return inference.isKnownShape(e) && inference.dtype[e] == DType::Float32 && (dims(e).size() == 3 || dims(e).size() == 4);
+  return inference.isKnownShape(e) && inference.dtype[e] == DType::Float32 &&
+         (dims(e).size() == 3 || dims(e).size() == 4);
 }
 
 EntryId LayoutSettlement::find(EntryId e) {
