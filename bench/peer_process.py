@@ -4,8 +4,8 @@
 KIND is mxnet, torch or compile (torch.compile); INPUTS is the JSON of a network's inputs (networks.py). Builds the network,
 takes STEPS steps of training (forward, backward, SGD with momentum) and prints one JSON object: `steps`, the milliseconds of
 each, including the first; `processor`, the processor time of each; and, if the peer can count them, the `flops` of a step,
-multiply and add counted as two, and `memory`, the growth of resident memory from before the network was made to the highest
-mark."""
+multiply and add counted as two, and `memory`, the growth of resident memory, without mapped files, from before the network
+was made to the highest mark."""
 import ast, json, os, re, sys, time
 
 RATE, MOMENTUM = 0.01, 0.9
@@ -58,7 +58,7 @@ class TorchPeer:
         import torch
         torch.set_num_threads(threads)
         torch.manual_seed(1)
-        self.torch, self.resident = torch, status_bytes('VmRSS')
+        self.torch, self.resident = torch, status_bytes('VmRSS') - status_bytes('RssFile')
         self.nodes = json.load(open(path))['nodes']
         self.program = [(node, self.attrs(node)) for node in self.nodes if node['op'] != 'null']
         self.inputs = {name: torch.randint(0, classes, shape) if classes else torch.randn(*shape)
@@ -134,7 +134,7 @@ class TorchPeer:
         self.optimizer.step()
 
     def facts(self):
-        memory = status_bytes('VmHWM') - self.resident
+        memory = status_bytes('VmHWM') - status_bytes('RssFile') - self.resident
         from torch.utils.flop_counter import FlopCounterMode
         with FlopCounterMode(display=False) as counter:
             self.forward().backward()

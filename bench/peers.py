@@ -14,7 +14,7 @@ a fresh process with only the number of threads set in its environment; peers al
 mixed: the median over all steps of all turns, the first steps included, and the wall time of the whole process, which is
 reported and not judged. `products` is the part of gradc's step spent in convolutions and products, with their
 conversions; `of peak` is the operations of the step, as PyTorch counts them, a second, relative to gradc's product of 2048³;
-`memory` is the growth of resident memory from before the network was made to the highest mark."""
+`memory` is the growth of resident memory, without mapped files, from before the network was made to the highest mark."""
 import argparse, json, os, re, statistics, struct, subprocess, sys, tempfile, time, zipfile
 
 import networks

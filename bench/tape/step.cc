@@ -3,7 +3,7 @@
 // The operators of a symbol file are called one by one under RecordScope, differentiated by `backward`, and each parameter
 // takes a step of SGD with momentum. The named variables, with their shapes, are not trained. Prints one JSON object as
 // bench/peer_process.py does: `steps`, milliseconds of each, the first included; `processor`, the processor time of each;
-// `memory`, the growth of resident memory from before the network was made to the highest mark, in bytes.
+// `memory`, the growth of resident memory, without mapped files, from before the network was made to the highest mark.
 // Started by bench/peers.py.
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"
@@ -121,7 +121,7 @@ void run(const char *path, unsigned threads, int numSteps, ArrayRef<char *> inpu
   registerBuiltinOps(context.ops);
   const auto text = cantFail(errorOrToExpected(MemoryBuffer::getFile(path)));
   const Graph graph = cantFail(readJson(context, text->getBuffer(), ReadOptions())).graph;
-  const long before = statusBytes("VmRSS");
+  const long before = statusBytes("VmRSS") - statusBytes("RssFile");
   Network network(context, graph, readInputs(graph, inputs), threads);
   std::string steps, processor;
   raw_string_ostream stepTimes(steps), processorTimes(processor);
@@ -132,7 +132,7 @@ void run(const char *path, unsigned threads, int numSteps, ArrayRef<char *> inpu
     processorTimes << (i ? ", " : "") << format("%.4f", processorMs() - processorStart);
   }
   outs() << "{\"steps\": [" << stepTimes.str() << "], \"processor\": [" << processorTimes.str()
-         << "], \"memory\": " << statusBytes("VmHWM") - before << "}\n";
+         << "], \"memory\": " << statusBytes("VmHWM") - statusBytes("RssFile") - before << "}\n";
 }
 
 }  // namespace
