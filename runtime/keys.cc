@@ -17,7 +17,7 @@ std::vector<std::string> variableKeys(const Graph &graph) {
     if (graph.isVariable(NodeId(id)) && !graph.name(NodeId(id)).empty()) seen[graph.name(NodeId(id))] = 0;
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     if (!graph.isVariable(NodeId(id))) continue;
-    const std::string name = graph.name(NodeId(id)).str(), number = "#" + std::to_string(id);
+    const std::string name = graph.name(NodeId(id)).str(), number = ("#" + Twine(id)).str();
     const uint32_t k = name.empty() ? 0 : ++seen[name];
     std::string &key = keys[id];
     key = k == 0 ? number : k == 1 ? name : name + "#" + std::to_string(k);
