@@ -110,7 +110,7 @@ TEST_P(EveryAllocation, OfAProgramOnTheTape) {
     if (error) {
       program.reset();
       if (Error again = program.run()) report_fatal_error(std::move(again));  // what failed has left nothing
-      return std::move(error);
+      return error;
     }
     return program.result();
   });
