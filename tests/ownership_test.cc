@@ -1,5 +1,6 @@
 // The table of docs/embedding.md: who owns an object, which threads may use it, how long pointers into it live. A test of
 // each row, named after its first object.
+#include "imperative/imperative.h"
 #include "ir/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
@@ -160,6 +161,46 @@ TEST(Ownership, Trainer) {
   const NodeId w = nodeNamed(trainer.training().graph, "w");
   for (const NamedArray &parameter : trainer.parameters())
     EXPECT_EQ(valuesOf<float>(parameter.array), valuesOf<float>(session.variable(w)));
+}
+
+// Four threads call one Imperative; the scope of one of them is not that of the others.
+TEST(Ownership, Imperative) {
+  Context context;
+  registerBuiltinOps(context.ops);
+  Imperative im(context, ImperativeOptions());
+  const KindId square = cantFail(im.kind("square", {}));
+  const Tensor x = im.tensor({3}, std::vector<float>{1, 2, 3});
+  ASSERT_TRUE(im.attachGrad(x, Request::Add));
+  onThreads([&](int i) {
+    for (int round = 0; round < 50; ++round) {
+      std::optional<RecordScope> record;
+      if (i == 0) record.emplace(im);
+      const Tensor y = cantFail(im.call(square, {x}));
+      EXPECT_EQ(y.isTracked(), i == 0);
+      if (i == 0) cantFail(im.backward({y}, BackwardOptions()));
+    }
+  });
+  EXPECT_EQ(valuesOf<float>(x.grad().ref()), (std::vector<float>{100, 200, 300}));
+}
+
+TEST(Ownership, Tensor) {
+  Context context;
+  registerBuiltinOps(context.ops);
+  Tensor y, handle;
+  const void *own = nullptr;
+  {
+    Imperative im(context, ImperativeOptions());
+    const Tensor x = im.tensor({3}, std::vector<float>{1, 2, 3});
+    ASSERT_TRUE(im.attachGrad(x, Request::Write));
+    const RecordScope record(im);
+    y = cantFail(im.call(cantFail(im.kind("square", {})), {x}));
+    handle = y;
+    own = handle.ref().data;
+  }
+  y = Tensor();
+  EXPECT_EQ(handle.ref().data, own);
+  EXPECT_EQ(valuesOf<float>(handle.ref()), (std::vector<float>{1, 4, 9}));
+  handle = Tensor();  // the last, after its Imperative
 }
 
 /// The first object of each row of the table, as the page has them.
