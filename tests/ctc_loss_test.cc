@@ -1,7 +1,7 @@
 // CTCLoss: shapes both ways, refusals, sequences that no path spells, labels and lengths out of range.
 //
 // What MXNet 1.9.1 computes is in testdata/conformance/CTCLoss.json. MXNet does not write the gradient of a sequence with
-// too few steps, and reads in front of its buffers where there is no label.
+// too few steps, and reads in front of its buffers where a row has no labels.
 #include "tests/support/derivative.h"
 #include "tests/support/mxnet_rows.h"
 #include "tests/support/op_table.h"

@@ -123,6 +123,9 @@ std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d,
 /// with few channels is slow.
 bool isRowCode(const Forward::primitive_desc &desc) { return StringRef(desc.impl_info_str()).starts_with("brg"); }
 
+/// Whether it is code for AVX-512, which has gradients for images of one channel.
+bool isWide(const Forward::primitive_desc &desc) { return StringRef(desc.impl_info_str()).contains("avx512"); }
+
 DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
   std::optional<Forward::primitive_desc> desc;
   if (d.readsTiles) desc = forwardOfTiles(d, hasBias);
@@ -287,10 +290,11 @@ ConvolutionKernel::Part gatheredWeightGrad(const ConvGeometry &g, Layout dyLayou
 void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                    uint8_t weight, bool hasBias) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
-  const bool isPlain = !g.channelsLast && operands.xLayout == Layout::Plain;
-  if (isPlain && prefersGathering(g) && GemmConvolution<float>(g).isPossible())
-    return kernel.add(gatheredWeightGrad(g, operands.yLayout, weight, hasBias));
   ConvolutionDescs d = describe(*site.kind, operands);
+  const bool isPlain = !g.channelsLast && operands.xLayout == Layout::Plain;
+  if (isPlain && prefersGathering(g) && GemmConvolution<float>(g).isPossible() &&
+      !isWide(forwardDesc(d, false, d.anyW)))
+    return kernel.add(gatheredWeightGrad(g, operands.yLayout, weight, hasBias));
   if (d.isLast && d.x == d.anyX && d.y == d.anyY && prefersProduct(g))
     return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
   const bool hasSlowCode = d.convertsColours && !isRowCode(forwardDesc(d, false, d.anyW));

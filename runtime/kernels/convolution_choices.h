@@ -14,7 +14,8 @@ bool suitsChannelsLast(const ConvGeometry &g);
 /// vectors: with one or three channels, most of the work is padding.
 bool hasFewChannels(const ConvGeometry &g);
 
-/// Whether the weight gradient is faster in this way too: for images of one channel it takes between a third and two thirds.
+/// Whether the weight gradient is faster in this way too, without AVX-512: for images of one channel it takes between a third and
+/// two thirds.
 bool prefersGathering(const ConvGeometry &g);
 
 /// Whether a channels-last result is worth converting an image of three or four channels, colours, which is smaller.

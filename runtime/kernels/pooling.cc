@@ -105,10 +105,6 @@ bool needsLoops(const KernelSite &site, const PoolingPlan &plan) {
   return site.in[0].dtype != DType::Float32 || plan.isClipped;
 }
 
-/// Row-major images, for which oneDNN has scalar code that takes 2 to 20 times as long. Loops over rows of a single output are no
-/// faster.
-bool prefersLoops(const KernelSite &site, const PoolingPlan &plan) { return plan.y.back() > 1 && isPlain(site, plan); }
-
 /// Nodes with channels last by attribute, and volumes, are left to oneDNN: float32 only, with operands in no other layout.
 bool canHandle(const KernelSite &site, const PoolingParams &p) {
   if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return false;
@@ -128,6 +124,19 @@ PoolingWindow windowOf(const PoolingPlan &plan) {
 
 Forward::primitive_desc forwardDesc(const PoolingPlan &plan, const PoolingDescs &d, dnnl::prop_kind kind) {
   return poolingDescOf(kind, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
+}
+
+/// Row-major images where oneDNN has only scalar code, which takes 2 to 20 times as long: without AVX-512. Loops over rows of a
+/// single output are no faster.
+bool prefersLoops(const KernelSite &site, const PoolingPlan &plan) {
+  if (plan.y.back() == 1 || !isPlain(site, plan)) return false;
+  bool isGenerated = false;
+  guarded([&] {
+    const PoolingDescs d = describe(plan, Layout::Plain, Layout::Plain);
+    const Forward::primitive_desc desc = forwardDesc(plan, d, dnnl::prop_kind::forward_training);
+    isGenerated = StringRef(desc.impl_info_str()).starts_with("jit");
+  });
+  return !isGenerated;
 }
 
 ImageView viewOf(Dims shape, Layout layout) {
