@@ -4,6 +4,7 @@
 #include "passes/rewriter.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -155,7 +156,9 @@ class Splitter {
 
 Expected<SplitGradient> splitGradient(Context &context, const Graph &combined, uint32_t numForwardNodes,
                                       size_t numForwardHeads) {
-  return Splitter(context, combined, numForwardNodes, numForwardHeads).run();
+  return catchingBadAlloc("to split the gradient graph", [&] {
+    return Splitter(context, combined, numForwardNodes, numForwardHeads).run();
+  });
 }
 
 static void takeBodies(Inference &to, NodeId n, const Inference &from, NodeId source) {

@@ -24,6 +24,8 @@ class Argument {
 
   /// Makes the memory row-major, until the next run.
   TensorRef look();
+  /// The memory if it is row-major at this point, else null data.
+  TensorRef plain() const { return isMoved() ? TensorRef{nullptr, memory.dtype, memory.shape} : memory; }
   /// A row-major copy.
   void read(const TensorRef &to) const;
   /// Call before a run that reads it.

@@ -6,6 +6,7 @@
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
+#include "runtime/run_errors.h"
 
 #include "ir/error.h"
 #include "ir/half.h"
@@ -86,9 +87,11 @@ bool isAligned(const TensorRef &tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data) % std::max<size_t>(dtypeBytes(tensor.dtype), 1) == 0;
 }
 
+bool isMissing(const TensorRef &tensor) { return !tensor.data && tensor.bytes() != 0; }
+
 bool fits(const TensorRef &expected, const TensorRef &found) {
   return expected.dtype == found.dtype && expected.shape == found.shape && hasSameOrder(expected, found) &&
-         isAligned(found);
+         isAligned(found) && !isMissing(found);
 }
 
 std::string misfit(const TensorRef &expected, const TensorRef &found) {
@@ -97,6 +100,7 @@ std::string misfit(const TensorRef &expected, const TensorRef &found) {
     if (hasSameOrder(expected, found)) return text;
     return (text + " " + layoutName(tensor.layout) + " " + storageName(tensor.storage)).str();
   };
+  if (expected.dtype == found.dtype && expected.shape == found.shape && isMissing(found)) return "the address is null";
   if (!isAligned(found))
     return "the address is not a multiple of the " + utostr(dtypeBytes(found.dtype)) + " bytes of an element";
   return "expected " + describe(expected) + ", got " + describe(found);
@@ -229,7 +233,7 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
 
 Error Executor::bind(NodeId variable, TensorRef tensor) {
   const Graph &graph = state->list.graph;
-  assert(graph.isVariable(variable));
+  if (Error error = checkIsVariable(graph, variable)) return error;
   EntryId e = graph.firstEntry(variable);
   TensorRef expected = state->list.tensor(e);
   if (!fits(expected, tensor))
@@ -241,6 +245,7 @@ Error Executor::bind(NodeId variable, TensorRef tensor) {
 
 Error Executor::bindHead(size_t i, TensorRef tensor) {
   InstructionList &list = state->list;
+  if (Error error = checkIsHead(list.graph, i)) return error;
   TensorRef &head = list.heads[i];
   if (!head.data)
     return Failure(ErrorKind::BindingSurplus, "head " + Twine(i) + " is not computed: its request is 'null'");

@@ -1,5 +1,6 @@
 #include "runtime/run_errors.h"
 
+#include "ir/count_of.h"
 #include "ir/error.h"
 
 using namespace llvm;
@@ -19,6 +20,20 @@ Error noKernel(const Graph &graph, NodeId n) {
                         : kind.op->fastKernel   ? " has no reference kernel, and its fast one is not used here"
                                                 : " has no kernel";
   return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) + why).at(n);
+}
+
+Error checkIsVariable(const Graph &graph, NodeId n) {
+  if (n.value >= graph.numNodes())
+    return Failure(ErrorKind::BindingSurplus, "memory is given for node " + Twine(n.value) + ", but the graph has " +
+                                                  countOf(graph.numNodes(), "node"));
+  if (graph.isVariable(n)) return Error::success();
+  return Failure(ErrorKind::BindingSurplus, "memory is given for " + graph.describe(n) + ", which is not a variable").at(n);
+}
+
+Error checkIsHead(const Graph &graph, size_t i) {
+  if (i < graph.heads().size()) return Error::success();
+  return Failure(ErrorKind::BindingSurplus, "memory is given for head " + Twine(i) + ", but the graph has " +
+                                                countOf(graph.heads().size(), "head"));
 }
 
 }  // namespace gradc

@@ -11,5 +11,8 @@ namespace gradc {
 llvm::Error unknownTensor(const Graph &graph, const Inference &inference, NodeId n, EntryId e);
 /// UnknownOp: nothing computes node n.
 llvm::Error noKernel(const Graph &graph, NodeId n);
+/// BindingSurplus (E-72) for memory of something that is not a variable of the graph, or of a head that it does not have.
+llvm::Error checkIsVariable(const Graph &graph, NodeId n);
+llvm::Error checkIsHead(const Graph &graph, size_t i);
 
 }  // namespace gradc

@@ -49,6 +49,7 @@ struct Session::State {
   Expected<MatchedBindings> match(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
   Error inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options);
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
+  Error checkMemory(const SessionOptions &options) const;
   Error checkVariables(const MatchedBindings &matched, const SessionOptions &options) const;
   Error checkVariable(NodeId n, const NamedArray *binding) const;
   Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
@@ -71,6 +72,7 @@ struct Session::State {
 /// Matches arrays to variables, infers shapes and types, and checks that every array fits its variable.
 Expected<MatchedBindings> Session::State::match(Context &context, std::vector<NamedArray> bindings,
                                                 const SessionOptions &options) {
+  if (Error error = checkMemory(options)) return error;
   if (Error error = checkMutationOrder(graph, options.exec.schedule)) return error;
   Expected<std::optional<GradientTable>> read = readGradientTable(graph);
   if (!read) return read.takeError();
@@ -114,12 +116,25 @@ Error Session::State::inferWith(Context &context, const MatchedBindings &matched
   return Error::success();
 }
 
-/// Memory of the caller's is checked by the executor, when it is bound.
+/// Whether the caller's memory is for variables and heads of this graph. What it holds is checked by the executor, when
+/// it is bound.
+Error Session::State::checkMemory(const SessionOptions &options) const {
+  for (const VariableMemory &given : options.variableMemory)
+    if (Error error = checkIsVariable(graph, given.variable)) return error;
+  std::vector<bool> hasMemory(graph.heads().size());
+  for (const HeadMemory &given : options.headMemory) {
+    if (Error error = checkIsHead(graph, given.head)) return error;
+    if (hasMemory[given.head])
+      return Failure(ErrorKind::AmbiguousName, "head " + Twine(given.head) + " is given memory twice");
+    hasMemory[given.head] = true;
+  }
+  return Error::success();
+}
+
 Error Session::State::checkVariables(const MatchedBindings &matched, const SessionOptions &options) const {
   std::vector<bool> hasMemory(graph.numNodes());
   for (const VariableMemory &given : options.variableMemory) {
     const NodeId n = given.variable;
-    assert(graph.isVariable(n));
     if (hasMemory[n.value] || matched.arrayOf[n.value] != MatchedBindings::kNone)
       return Failure(ErrorKind::AmbiguousName, graph.describe(n) + " is bound twice").at(n);
     hasMemory[n.value] = true;
@@ -329,6 +344,8 @@ ArrayRef<Executor::Timing> Session::timings() const { return state->executor->ti
 TensorRef Session::variable(NodeId n) { return state->look(state->variable(n)); }
 TensorRef Session::head(size_t i) { return state->look(state->head(i)); }
 
+TensorRef Session::plainVariable(NodeId n) const { return state->variable(n).plain(); }
+
 void Session::readVariable(NodeId n, const TensorRef &to) const {
   withThreads(state->threads, [&] { state->variable(n).read(to); });
 }
@@ -337,18 +354,26 @@ void Session::readHead(size_t i, const TensorRef &to) const {
 }
 
 Error Session::bindVariable(NodeId n, TensorRef tensor) {
-  if (Error error = state->executor->bind(n, tensor)) return error;
-  state->variable(n) = Argument(tensor, Layout::Plain);
-  return Error::success();
+  return catching("to bind a variable", [&]() -> Error {
+    Argument argument(tensor, Layout::Plain);
+    if (Error error = state->executor->bind(n, tensor)) return error;
+    state->variable(n) = std::move(argument);
+    return Error::success();
+  });
 }
 Error Session::bindHead(size_t i, TensorRef tensor) {
-  if (Error error = state->executor->bindHead(i, tensor)) return error;
-  state->sharedWith[i] = NodeId();
-  state->heads[i] = Argument(tensor, Layout::Plain);
-  return Error::success();
+  return catching("to bind a head", [&]() -> Error {
+    Argument argument(tensor, Layout::Plain);
+    if (Error error = state->executor->bindHead(i, tensor)) return error;
+    state->sharedWith[i] = NodeId();
+    state->heads[i] = std::move(argument);
+    return Error::success();
+  });
 }
 
 Error Session::shareHead(size_t i, NodeId variable) {
+  if (Error error = checkIsHead(state->graph, i)) return error;
+  if (Error error = checkIsVariable(state->graph, variable)) return error;
   assert(headLayout(i) == variableLayout(variable) && "what computes the new value works element by element");
   if (Error error = state->executor->bindHead(i, state->variable(variable).place())) return error;
   state->sharedWith[i] = variable;

@@ -63,6 +63,8 @@ class Session {
   TensorRef variable(NodeId n);
   /// The same for a head; null data if its request is Null.
   TensorRef head(size_t i);
+  /// The memory of a variable where it is row-major at this point; else null data: kernels keep it in another layout.
+  TensorRef plainVariable(NodeId n) const;
   /// A row-major copy into memory of the same shape and type. Any number of threads may read between two runs.
   void readVariable(NodeId n, const TensorRef &to) const;
   void readHead(size_t i, const TensorRef &to) const;

@@ -6,9 +6,12 @@
 #include "ir/verify.h"
 #include "passes/append_optimizer.h"
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/stop_inside.h"
 #include "passes/infer.h"
+#include "passes/memory/lifetimes.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/order_mutation.h"
+#include "passes/split_gradient.h"
 #include "passes/targets/lower_to.h"
 #include "passes/targets/target.h"
 #include "tests/support/block_programs.h"
@@ -151,6 +154,37 @@ TEST_F(Allocation, AppendingAnOptimizer) {
         failingHeap.during([&] { return appendOptimizer(g.context, done.graph, OptimizerOptions()); });
     if (!training) return training.takeError();
     return written(training->graph);
+  });
+}
+
+TEST_F(Allocation, SplittingAndMarking) {
+  GradientRequest request;
+  request.wrt = allTargets(g, nullptr).targets;
+  const GradientResult combined = must(buildGradient(g.context, g, request, GradientOptions()));
+  failEach([&]() -> Expected<std::string> {
+    Expected<SplitGradient> split = failingHeap.during([&] {
+      return splitGradient(g.context, combined.graph, combined.stats.numForwardNodes, g.graph.heads().size());
+    });
+    if (!split) return split.takeError();
+    return written(split->backward);
+  });
+  const Graph loop = must(readJson(g.context, readText("testdata/loops/powers.json"), ReadOptions())).graph;
+  const std::vector<NodeInside> nodes = {*findInside(loop, "_while_loop0/1/_mul0")};
+  for (auto mark : {stopInside, tapInside})
+    failEach([&]() -> Expected<std::string> {
+      Expected<Graph> marked = failingHeap.during([&] { return mark(g.context, loop, nodes); });
+      if (!marked) return marked.takeError();
+      return written(*marked);
+    });
+}
+
+TEST_F(Allocation, FindingLifetimes) {
+  const Compiled done = compiled(g.context, g);
+  failEach([&]() -> Expected<std::string> {
+    Expected<Lifetimes> lifetimes = failingHeap.during(
+        [&] { return computeLifetimes(done.graph, done.inference, done.requests, PlanOptions()); });
+    if (!lifetimes) return lifetimes.takeError();
+    return std::to_string(lifetimes->intervals.size());
   });
 }
 

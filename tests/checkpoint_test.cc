@@ -1,12 +1,15 @@
 // Runs that are taken up again, and the checkpoints that are refused.
 #include "runtime/training/trainer.h"
 
+#include "tests/support/sanitizers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/training.h"
 #include "tests/support/triangle.h"
 
 #include <gtest/gtest.h>
+
+#include <sys/resource.h>
 
 using namespace llvm;
 
@@ -57,6 +60,27 @@ TEST(Checkpoint, RUN_02_ResumedRunsOfTheFastBackend) {
   options.session.exec.backend = Backend::Auto;
   options.session.exec.threads = 2;
   expectResumes(options, 9);
+}
+
+// A copy of a weight beside the weight would be the largest memory that this program ever has.
+TEST(Checkpoint, WrittenWithoutCopies) {
+#ifdef GRADC_HEAP_OF_SANITIZER
+  GTEST_SKIP() << "a sanitizer has a heap of its own";
+#endif
+  constexpr int64_t kWide = 16 << 20;  // a weight, its gradient and its state of 64 MiB each
+  TestGraph g("data = var; w = var {__shape__=(1,16777216)}; h = broadcast_mul(data, w); s = sum(h) {axis=1}; y = MakeLoss(s)");
+  TrainerOptions options = plainOptions();
+  options.batch = 1;
+  options.optimizer.momentum = 0.9;
+  Trainer trainer = openTrainer(g, cantFail(Dataset::create({{"data", floats({2, 1}, {1, 2})}})), options);
+  advance(trainer, 1);
+  for (auto write : {&Trainer::writeParameters, &Trainer::writeCheckpoint}) {
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    cantFail((trainer.*write)(nulls()));
+    getrusage(RUSAGE_SELF, &after);
+    EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, kWide) << "bytes, of a weight of four times as many";
+  }
 }
 
 struct OtherRun {

@@ -294,7 +294,7 @@ TEST_F(GradientContract, MO_05_PlaceholdersEnterNoSumAndAreNobodysGradient) {
   GradientResult result = build(graph, wrt(graph, {"x"}));
   EXPECT_EQ(result.stats.numSums, 0u);
   EXPECT_EQ(result.graph.name(result.wrt[0].value.node), "b_backward");
-  // With nothing but placeholders an x gets zeros of its own.
+  // An x that only placeholders reach gets a zeros_like node.
   Graph alone = parse("y = one_sided(w, x)");
   result = build(alone, wrt(alone, {"w", "x"}));
   EXPECT_EQ(result.graph.op(result.wrt[1].value.node), context.ops.wellKnown.zerosLike);
@@ -328,7 +328,7 @@ TEST_F(GradientContract, E_40_ADecompositionThatDoesNotEnd) {
   EXPECT_EQ(outcome("here"), (start + "here' of node 'n' does not end: 'here' remains after 64 levels").str());
   EXPECT_EQ(outcome("there"), (start + "there' of node 'n' does not end: 'there' remains after 64 levels").str());
   EXPECT_EQ(outcome("hydra"), (start + "hydra' of node 'n' does not end: 'hydra' remains after 64 levels").str());
-  // One that takes its time is none of them; nodes one after the other are not nested.
+  // A decomposition may take all 64 levels, and each node starts to count anew.
   Graph graph = parse("a = nested(x) {levels=64}; b = nested(a) {levels=64}; y = exp(b)");
   EXPECT_EQ(values(build(graph, wrt(graph, {"x"})), {{"x", Array(0.0)}}, 1), Numbers{1});
 }

@@ -169,7 +169,7 @@ TEST(IndexingOps, E_50_ShapesThatDoNotFit) {
        {{"begin", "(0,0)"}, {"end", "(1,1)"}},
        "(3,) -> ?",
        "begin has 2 elements, but the input has shape (3,)"},
-      {"diag", {}, "() -> ?", "data has no axes, expected one at least"},
+      {"diag", {}, "() -> ?", "data has no axes, expected at least one"},
       {"diag", {{"k", "-3"}}, "(2,3) -> ?", "there is no diagonal -3 in matrices of 2 by 3"},
       {"diag", {{"axis1", "-1"}}, "(2,3) -> ?", "axes -1 and 1 are not two axes of data of shape (2,3)"},
       {"diag", {{"axis2", "2"}}, "(2,3) -> ?", "axes 0 and 2 are not two axes of data of shape (2,3)"},

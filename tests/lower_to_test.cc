@@ -22,7 +22,7 @@ using namespace gradc::testing;
 constexpr StringRef kThere[] = {"exp", "_mul_scalar", "elemwise_mul", "sum", "_backward_square"};
 bool isThere(const NodeKind &kind) { return is_contained(kThere, kind.op->name); }
 
-// Said better there than by its decomposition, unless its attribute asks for more.
+// The target has a shorter form than the decomposition.
 void logBetter(DecomposeRule &d) { d.y(0, d.emit(kExp, {d.x(0)})); }
 void noBetter(DecomposeRule &) {}
 

@@ -53,6 +53,19 @@ TEST_F(Process, ReadingStartsNoThread) {
   EXPECT_EQ(mostThreads(folder, "{ sleep 4; cat lenet.json; } | $GRADC show -"), "1");
 }
 
+TEST_F(Process, ThreadsThatCannotBeStartedAreAnError) {
+#ifdef GRADC_HEAP_OF_SANITIZER
+  GTEST_SKIP() << "a sanitizer reserves more memory than the limit";
+#endif
+  // The stacks of 300 threads do not fit.
+  const ToolResult run =
+      runShell(folder.path(), "ulimit -v 1500000; $GRADC run train.json --init 1 --threads 300 --outputs out.npz");
+  EXPECT_EQ(run.code, 1) << run.err;
+  EXPECT_NE(run.err.find("no thread to run the graph"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("[too_large]"), std::string::npos) << run.err;
+  EXPECT_EQ(runShell(folder.path(), "ls | grep out").out, "");
+}
+
 TEST_F(Process, ThreadsAreThoseItMayUse) {
   const std::string one = "taskset -c $(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')";
   EXPECT_EQ(threadsOf(one), "1");

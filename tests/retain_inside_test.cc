@@ -290,7 +290,7 @@ TEST(RetainInside, A_14_NL_02_ABranchBesideThePath) {
   }
 }
 
-// Where the choice is known, the branch that is not taken says no shape any more.
+// Where the choice is known, the branch that is not taken is gone, and with it what determined the shape there.
 TEST(RetainInside, CF_09_AKnownChoice) {
   for (StringRef value : {"0", "1"}) {
     const Graph branch = around("_cond", {"s"},

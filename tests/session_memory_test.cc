@@ -101,6 +101,57 @@ TEST(SessionMemory, E_71_MemoryThatDoesNotFit) {
 }
 
 // Filters are kept in tiles where the machine has AVX-512, but not in the caller's memory.
+TEST(SessionMemory, E_71_NullMemory) {
+  const Graph graph = squares();
+  const NodeId x = nodeNamed(graph, "x");
+  const int64_t three[] = {3};
+  const TensorRef null(nullptr, DType::Float32, three);
+  SessionOptions options;
+  options.variableMemory = {{x, null}};
+  GradcError error = errorOf(open(graph, options));
+  EXPECT_EQ(error.kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(error.message, "variable 'x': the address is null");
+  options = {};
+  options.headMemory = {{1, null}};
+  EXPECT_EQ(errorOf(open(graph, options, {{"x", floats({3}, {1, 2, 3})}})).kind, ErrorKind::BindingMismatch);
+
+  Session session = cantFail(open(graph, {}, {{"x", floats({3}, {1, 2, 3})}}));
+  EXPECT_EQ(errorOf(session.bindVariable(x, null)).kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(errorOf(session.bindHead(1, null)).message, "head 1: the address is null");
+  cantFail(session.run(0));  // with the memory it had
+  EXPECT_EQ(valuesOf<float>(session.head(1)), (Floats{2, 4, 6}));
+}
+
+TEST(SessionMemory, E_72_MemoryOfWhatTheGraphDoesNotHave) {
+  const Graph graph = squares();
+  const NodeId x = nodeNamed(graph, "x"), s = nodeNamed(graph, "s");
+  Floats values(3);
+  const int64_t three[] = {3};
+  const TensorRef tensor(values.data(), DType::Float32, three);
+  auto refused = [&](const SessionOptions &options) {
+    const GradcError error = errorOf(open(graph, options, {{"x", floats({3}, {1, 2, 3})}}));
+    EXPECT_EQ(error.kind, ErrorKind::BindingSurplus);
+    return error.message;
+  };
+  SessionOptions options;
+  options.variableMemory = {{s, tensor}};
+  EXPECT_EQ(refused(options), "memory is given for node 's' (square), which is not a variable");
+  options.variableMemory = {{NodeId(1000000000), tensor}};
+  EXPECT_EQ(refused(options), "memory is given for node 1000000000, but the graph has 6 nodes");
+  options = {};
+  options.headMemory = {{2, tensor}};
+  EXPECT_EQ(refused(options), "memory is given for head 2, but the graph has 2 heads");
+  options.headMemory = {{1, tensor}, {1, tensor}};
+  EXPECT_EQ(errorOf(open(graph, options, {{"x", floats({3}, {1, 2, 3})}})).message, "head 1 is given memory twice");
+
+  Session session = cantFail(open(graph, {}, {{"x", floats({3}, {1, 2, 3})}}));
+  for (NodeId n : {s, NodeId(1000000000)})
+    EXPECT_EQ(errorOf(session.bindVariable(n, tensor)).kind, ErrorKind::BindingSurplus);
+  EXPECT_EQ(errorOf(session.bindHead(2, tensor)).kind, ErrorKind::BindingSurplus);
+  EXPECT_EQ(errorOf(session.shareHead(2, x)).kind, ErrorKind::BindingSurplus);
+  EXPECT_EQ(errorOf(session.shareHead(1, s)).kind, ErrorKind::BindingSurplus);
+}
+
 TEST(SessionMemory, FiltersOfTheCallersStayRowMajor) {
   TestGraph g(
       "data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");

@@ -230,7 +230,7 @@ class BlockReader {
   std::vector<DeclaredName> used;                               // in the order of first uses
   std::vector<Held> held;
   std::vector<uint32_t> written;                           // positions, in the order of first writes
-  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: number of nodes called so
+  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: number of nodes with that name
   std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
   DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
   DenseMap<uint32_t, NodeId> skeletons;                    // by forward node

@@ -6,6 +6,8 @@
 #include "formats/blocks/json_stream.h"
 #include "formats/blocks/wire_format.h"
 
+#include "ir/out_of_memory.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 
@@ -389,7 +391,7 @@ bool looksLikeProgramDesc(StringRef bytes) {
 }
 
 Expected<BlockFile> readProgramDesc(Context &context, StringRef bytes) {
-  return ProgramDescReader(context, bytes).read();
+  return catchingBadAlloc("to read the program", [&] { return ProgramDescReader(context, bytes).read(); });
 }
 
 }  // namespace gradc

@@ -23,7 +23,7 @@ struct ScalarParams {
 inline constexpr AttrSpec kScalarAttrs[] = {
     attr<&ScalarParams::scalar>("scalar", "1.0", "the number, in float64 whatever the tensor's type"),
     attr<&ScalarParams::isInt>("is_int", "True",
-                               "whether the number was written as an integer; False goes with floating tensors alone"),
+                               "whether the number was written as an integer; False requires floating tensors"),
 };
 
 /// Type function of these operators. MXNet computes in float64 if the data are integers and the number was not written

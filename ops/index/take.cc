@@ -196,7 +196,7 @@ constexpr AttrSpec kEmbeddingAttrs[] = {
 void relateRows(ShapeInference &s, size_t data, EntryPort picked) {
   const ShapeRef rows = picked.shape(s);
   if (rows.hasRank()) {
-    if (rows.rank() == 0) return s.fail("picked rows have no axes, expected one at least");
+    if (rows.rank() == 0) return s.fail("picked rows have no axes, expected at least one");
     s.setIn(data, rows.dims().drop_back());
   }
   if (s.hasFailed() || !s.in(data).hasRank()) return;

@@ -202,7 +202,7 @@ constinit const OpDef kNansum = [] {
 // ---- moments
 
 constexpr AttrSpec kMomentsAttrs[] = {
-    attr<&ReduceParams::axis>("axes", "None", "axes to reduce, one at least; negative ones count from the end"),
+    attr<&ReduceParams::axis>("axes", "None", "axes to reduce, at least one; negative ones count from the end"),
     kReduceAttrs[1],
 };
 

@@ -56,7 +56,7 @@ void diagShape(ShapeInference &s) {
   if (!s.in(0).hasRank()) return;
   const size_t rank = s.in(0).rank();
   if (rank == 1) return matrixShape(s);
-  if (rank == 0) return s.fail("data has no axes, expected one at least");
+  if (rank == 0) return s.fail("data has no axes, expected at least one");
   const std::optional<DiagAxes> axes = axesOf(p, rank);
   if (!axes)
     return s.fail("axes " + Twine(p.axis1) + " and " + Twine(p.axis2) + " are not two axes of data of shape " +

@@ -8,6 +8,7 @@
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -104,11 +105,11 @@ std::optional<NodeInside> findInside(const Graph &graph, StringRef path) {
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  return markInside(context, graph, nodes, "__stop_gradient__");
+  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, "__stop_gradient__"); });
 }
 
 Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  return markInside(context, graph, nodes, kTapMark);
+  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, kTapMark); });
 }
 
 Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {

@@ -5,6 +5,7 @@
 #include "passes/unwanted.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -199,7 +200,9 @@ class LifetimeBuilder {
 
 Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                      const PlanOptions &options) {
-  return LifetimeBuilder(graph, inference, requests, options).run();
+  return catchingBadAlloc("to find lifetimes", [&] {
+    return LifetimeBuilder(graph, inference, requests, options).run();
+  });
 }
 
 LiveBound liveBound(ArrayRef<Interval> intervals, uint32_t numSteps) {

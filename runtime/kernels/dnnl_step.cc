@@ -155,6 +155,7 @@ void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
 }
 
 void DnnlStep::execute(ArrayRef<void *> data, char *scratch) {
+  requireTeam();
   try {
     for (Operand &operand : operands) {
       if (operand.slot != kNoSlot) operand.outside.set_data_handle(data[operand.slot]);

@@ -14,6 +14,7 @@
 namespace gradc {
 
 void multiply(const Gemm<float> &g) {
+  requireTeam();
   const dnnl_status_t status = dnnl_sgemm(g.transA ? 'T' : 'N', g.transB ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a, g.lda,
                                           g.b, g.ldb, g.beta, g.c, g.ldc);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();

@@ -2,6 +2,7 @@
 #include "runtime/kernels/prepared_product.h"
 
 #include "runtime/kernels/dnnl_descs.h"
+#include "runtime/kernels/threads.h"
 
 #include "ir/dim.h"
 
@@ -21,6 +22,7 @@ memory::format_tag denseTag(bool isTransposed) {
 }
 
 void guardedRun(llvm::function_ref<void()> run) {
+  requireTeam();
   try {
     run();
   } catch (const dnnl::error &error) {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <latch>
 #include <thread>
+#include <vector>
 
 #include <dlfcn.h>
 #include <omp.h>
@@ -19,6 +21,7 @@ namespace {
 
 constinit thread_local unsigned numThreads = 1;
 constinit thread_local bool isInRegion = false;
+constinit thread_local unsigned largestTeam = 1;  // that the calling thread is known to be able to have
 
 /// A forked child has none of the threads its parent's team had, and OpenMP would wait for them.
 const pid_t loadedBy = getpid();
@@ -61,6 +64,28 @@ class Scope {
   int outerMax, outerDynamic;
 };
 
+/// Starts as many threads as a team has beside the calling thread, and ends them. Throws std::system_error.
+void tryThreads(unsigned team) {
+  std::latch mayEnd(1);
+  std::vector<std::thread> started;
+  std::exception_ptr failure;
+  try {
+    started.reserve(team - 1);
+    while (started.size() + 1 < team) started.emplace_back([&] { mayEnd.wait(); });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  mayEnd.count_down();
+  for (std::thread &thread : started) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+void requireTeam(unsigned team) {
+  if (team <= largestTeam) return;
+  tryThreads(team);
+  largestTeam = team;
+}
+
 struct Loop {
   int64_t size, share;
   llvm::function_ref<void(int64_t, int64_t)> body;
@@ -96,6 +121,7 @@ __attribute__((no_sanitize("thread")))
 #endif
 void runRegion(unsigned threads, Loop &loop) {
   keepLoaded();
+  requireTeam(grantedThreads(threads));
   Loop *const shared = &loop;
   publish(shared);
   // Always the same number of threads: OpenMP ends those that a smaller team leaves over.
@@ -112,6 +138,10 @@ void runRegion(unsigned threads, Loop &loop) {
 }
 
 }  // namespace
+
+void requireTeam() {
+  if (!isInRegion) requireTeam(omp_get_max_threads());
+}
 
 unsigned scopeThreads() { return isInRegion ? 1 : numThreads; }
 

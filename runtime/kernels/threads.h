@@ -21,6 +21,10 @@ unsigned scopeThreads();
 /// `body` runs on a new thread. Rethrows what `body` throws; std::system_error if the new thread cannot be started.
 void withThreads(unsigned threads, llvm::function_ref<void()> body);
 
+/// Call before oneDNN divides work among the threads of the scope. OpenMP ends the process when it cannot start a thread;
+/// this throws std::system_error first.
+void requireTeam();
+
 /// Calls body(begin, end) on pieces of [0, size) that depend only on the arguments: at most `threads`; one up to `grain`
 /// elements, two above, and so on. Inside `body` there is one thread. Rethrows the first exception of `body`.
 void parallelFor(unsigned threads, int64_t size, int64_t grain, llvm::function_ref<void(int64_t, int64_t)> body);

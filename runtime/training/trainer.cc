@@ -257,10 +257,12 @@ std::vector<NamedArray> Trainer::State::copies(size_t count) const {
   return arrays;
 }
 
+/// Copies only what kernels keep in another layout, one variable at a time.
 Error Trainer::State::write(NpzWriter &writer, size_t count) const {
   for (NodeId n : ArrayRef(lasting).take_front(count)) {
-    const NamedArray copy = copyOf(n);
-    if (Error error = writer.add(copy.name, copy.array.view())) return error;
+    const TensorRef plain = session->plainVariable(n);
+    if (Error error = plain.data ? writer.add(keys[n.value], plain) : writer.add(keys[n.value], copyOf(n).array.view()))
+      return error;
   }
   return Error::success();
 }

@@ -145,7 +145,7 @@ class RequestDrawer {
     for (size_t i = dice.chance(25) ? 1 + dice.below(2) : 0; i-- > 0;) sketch.noGrad.push_back(visibleEntry());
   }
 
-  // Whether an operator's gradient reads its output or works it out anew from its inputs is its own affair. So the
+  // A gradient rule may read its node's output or recompute it from the inputs. So the
   // derivative of a first-order gradient by an intermediate value is defined only where no x lies below that value.
   void keepSecondOrderDefined() {
     // A zero of the graph stays one where it is a head gradient as well (ZERO-02), x or not.

@@ -253,7 +253,7 @@ constinit const OpDef kCast = {
     .gradient = [](GradRule &g) { g.fused(kBackwardCast, {g.dy(0)}); },
 };
 
-// Nobody says what shape comes out of the one, and what type out of the other.
+// The first has no shape function, the second does not determine its type.
 constinit const OpDef kShapeless = {.name = "test_shapeless", .inputs = {"data"}};
 constinit const OpDef kTypeless = {
     .name = "test_typeless",

@@ -117,7 +117,7 @@ Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
     return Failure(ErrorKind::Usage, "'--wrt' needs '--of' where the input is a program of blocks");
   }
   if (!options.parameters.empty()) {
-    if (call.api == "gradients") return Failure(ErrorKind::Usage, "'--parameters' does not go with '--wrt'");
+    if (call.api == "gradients") return Failure(ErrorKind::Usage, "'--parameters' cannot be combined with '--wrt'");
     call.parameterList = split(options.parameters);
   }
   if (!options.noGrad.empty()) {

@@ -85,8 +85,9 @@ void printHelp(raw_ostream &os) {
         "                                               one training step\n"
         "  gradc plan train.json --shape data=8,1,28,28 --report\n"
         "                                               how much memory does it need?\n\n"
-        "`gradc help VERB` explains a verb and its flags. A FILE of `-`, or none, is standard\n"
-        "input. Results go to standard output or to `-o FILE`; messages to standard error.\n"
+        "`gradc help VERB` explains a verb and its flags, `gradc --version` prints the\n"
+        "version. A FILE of `-`, or none, is standard input. Results go to standard output\n"
+        "or to `-o FILE`; messages to standard error.\n"
         "Exit codes: 0 done or equal; 1 input or request rejected, graphs differ, check\n"
         "failed; 2 wrong usage or unreadable file; 70 a bug in gradc.\n";
 }

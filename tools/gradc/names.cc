@@ -136,7 +136,7 @@ Error NameIndex::unknown(StringRef text) const {
   for (Value head : graph.heads()) listed.push_back(graph.listedName(head));
   std::vector<StringRef> candidates(listed.begin(), listed.end());
   for (NodeId n : byName) candidates.push_back(graph.name(n));
-  Failure failure(ErrorKind::UnknownName, "the graph has nothing called '" + text + "'");
+  Failure failure(ErrorKind::UnknownName, "the graph has no node or output named '" + text + "'");
   std::string close = joinMatches(closeMatches(text, candidates), "");
   if (!close.empty()) return std::move(failure).note("did you mean " + close + "?");
   return std::move(failure).note("`gradc show` lists the nodes and their names");

@@ -96,7 +96,7 @@ constexpr Flag kFlags[] = {
     {"unknown-dim", "auto|0|-1",
      "how the file's shape attributes write an unknown dimension; auto: as usual for the file's version",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.unknownDim); }},
-    {"help", "", "this text",
+    {"help", "", "print this help",
      [](Options &o, const Flag &, StringRef) {
        o.wantsHelp = true;
        return true;
@@ -151,12 +151,12 @@ constexpr Flag kFlags[] = {
      "which nodes run as one on fast kernels: elements: consecutive element-wise ones; norms: batch norm with a sum or a relu "
      "(default all)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.fuse); }},
-    {"threads", "N", "threads of the fast kernels (default: all processors)",
+    {"threads", "N", "threads of the fast kernels, 1 to 1024 (default: $GRADC_NUM_THREADS, else the processors that affinity and quota allow)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
 
     {"samples", "N", "checks in all, two forward evaluations each (default 40)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.samples) && o.samples <= UINT32_MAX; }},
-    {"eps", "STEP", "step of the differences, times max(1, |x|) (default 1e-5)",
+    {"eps", "STEP", "step of the differences, times max(1, |x|); positive (default 1e-5)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.eps) && o.eps > 0; }},
     {"rtol", "R", "relative tolerance (default 1e-6)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.rtol); }},
@@ -244,7 +244,9 @@ Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowe
     return Failure(ErrorKind::Usage, "flag '--" + name + "' needs a value: " + flag->value);
   }
   if (flag->set(options, *flag, value)) return Error::success();
-  return Failure(ErrorKind::Usage, "flag '--" + name + "' takes " + flag->value + ", got '" + value + "'");
+  Failure failure(ErrorKind::Usage, "flag '--" + name + "' takes " + flag->value + ", got '" + value + "'");
+  if (flag->value.contains('|')) return failure;  // the choices say it all
+  return std::move(failure).note("--" + name + " " + flag->value + ": " + flag->help);
 }
 
 /// What a flag says of one name; of two answers, one would be ignored.

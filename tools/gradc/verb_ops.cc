@@ -98,10 +98,10 @@ Expected<int> printCoverage(Tool &tool) {
 Expected<int> runOps(Tool &tool) {
   if (tool.options.wantsCoverage) return printCoverage(tool);
   if (tool.options.isJson && (tool.options.wantsPrimitives || tool.options.wantsReference || tool.options.missingOrder))
-    return Failure(ErrorKind::Usage, "--json goes with --coverage, with one operator, or with the list of all");
+    return Failure(ErrorKind::Usage, "--json needs --coverage, one operator, or the list of all");
   if (tool.options.files.size() > 1)
     return Failure(ErrorKind::Usage, "unexpected argument '" + tool.options.files[1] + "'")
-        .note("one operator at a time; several files go with --coverage");
+        .note("one operator at a time; several files need --coverage");
   std::string text;
   raw_string_ostream os(text);
   if (tool.options.wantsPrimitives) {

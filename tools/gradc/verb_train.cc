@@ -114,6 +114,12 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
                                        " steps, and this run takes " + Twine(steps) + " in all");
 }
 
+/// Whether a checkpoint can be written is found out before the first step, too.
+Error tryCheckpoint(const TrainFlags &flags) {
+  if (flags.checkpoint.empty()) return Error::success();
+  return OutputFile::open(flags.checkpoint).takeError();
+}
+
 /// What appears at the end. Opened before the first step: where nothing can be written, no training is lost.
 struct Results {
   std::optional<OutputFile> parameters, picture;
@@ -160,6 +166,7 @@ Expected<int> runTrain(Tool &tool) {
   if (Error error = resume(*trainer, flags, setup->steps)) return error;
   Expected<Results> results = Results::open(options);
   if (!results) return results.takeError();
+  if (Error error = tryCheckpoint(flags)) return error;
 
   TrainReport report(options.output == "-" ? nullptr : &outs(), trainer->metric(), setup->steps);
   if (!flags.log.empty())
