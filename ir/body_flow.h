@@ -54,6 +54,9 @@ struct BodyFlow {
   std::optional<uint32_t> decisionOutput;  // of a branch, shape (1,): 1 where body 1 ran, else 0
   int64_t maxSteps = kUnknownDim;          // of a loop; unknown: the length of its sliced operands
   bool isReverse = false;                  // runs from the last row to the first
+  /// The condition decides when the loop ends, and maxSteps is only a bound on memory: it is an error if the condition
+  /// still holds after that many steps.
+  bool mustEnd = false;
   /// By operand: sliced, and stacked by a loop, or the gradient of such a stack: slices of a vector have shape ().
   std::vector<bool> isStack;
 

@@ -125,6 +125,7 @@ enum class Remedy : uint8_t {
   KeepForwardHeads,     // in the emitted graph
   RunAsAnotherType,
   DrawMissingValues,
+  AllowMoreSteps,  // of the loops of a program of blocks
 };
 
 struct Note {

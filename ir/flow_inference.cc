@@ -74,6 +74,7 @@ struct TypeFacts {
   static bool setWhole(Element &whole, Element row, bool) { return unify(whole, row); }
 };
 
+/// Bodies nest, and so do the frames of `run` and `inferBody`: what composes texts is kept out of these.
 template <class Facts> class FlowInference {
   using Element = typename Facts::Element;
 
@@ -84,7 +85,7 @@ template <class Facts> class FlowInference {
   void run() {
     for (const BodyFlow::State &state : flow.states) unifyState(state);
     if (!inference.bodies) return;
-    const SmallVector<Element, 8> before = givenToFirst();
+    const std::vector<Element> before = givenToFirst();
     for (size_t b = 0; b < flow.bodies.size() && !inference.hasFailed(); ++b) inferBody(b);
     for (const BodyFlow::State &state : flow.states) unifyState(state);
     // The other bodies may have refined what the decision reads.
@@ -92,7 +93,7 @@ template <class Facts> class FlowInference {
   }
 
  private:
-  SmallVector<Element, 8> givenToFirst() const {
+  std::vector<Element> givenToFirst() const {
     auto given = llvm::map_range(flow.bodies[0].operandOf, [&](uint32_t operand) { return inference.inId(operand); });
     return {given.begin(), given.end()};
   }
@@ -101,18 +102,19 @@ template <class Facts> class FlowInference {
     return kind.bodies[b].describe(kind.bodies[b].heads()[head].node) + " of " + bodyName(kind.bodies.size(), b);
   }
 
-  void unifyState(const BodyFlow::State &state) {
+  LLVM_ATTRIBUTE_NOINLINE void unifyState(const BodyFlow::State &state) {
     if (inference.hasFailed()) return;
     Element &first = inference.inId(state.operand), &last = inference.outId(flow.bodies.back().outputOf[state.head]);
     if (!facts.unify(first, last))
       inference.fail("the state that starts as input " + Twine(state.operand) + " has " + Facts::kWhat + " " +
-                         facts.text(first) + " at the start and " + facts.text(last) + " at the end",
+                         facts.text(first) + " at the start, and " + nodeOf(flow.bodies.size() - 1, state.head) +
+                         ", which is the state after a step, has " + facts.text(last),
                      ErrorKind::StateChanged);
   }
 
   void inferBody(size_t b) {
     const BodyFlow::Body &body = flow.bodies[b];
-    SmallVector<Element, 8> in, heads(kind.bodies[b].heads().size(), Facts::unknown());
+    std::vector<Element> in, heads(kind.bodies[b].heads().size(), Facts::unknown());
     for (uint32_t operand : body.operandOf) {
       const Element given = inference.inId(operand);
       if (flow.isStack[operand]) in.push_back(facts.rowOfStack(given));
@@ -133,7 +135,7 @@ template <class Facts> class FlowInference {
     for (size_t i = 0; i < in.size() && !inference.hasFailed(); ++i) tellOperand(b, i, in[i]);
   }
 
-  void checkDecision(size_t b, ArrayRef<Element> heads) {
+  LLVM_ATTRIBUTE_NOINLINE void checkDecision(size_t b, ArrayRef<Element> heads) {
     if constexpr (std::is_same_v<Element, ShapeId>) {
       const ShapeRef shape = inference.table()[heads[0]];
       if (shape.isFullyKnown() && inference.table().elements(heads[0]) != 1)
@@ -143,7 +145,7 @@ template <class Facts> class FlowInference {
   }
 
   // Refines a head of a body and the output that it becomes by each other.
-  bool meet(size_t b, size_t h, Element &head, bool &isRefined) {
+  LLVM_ATTRIBUTE_NOINLINE bool meet(size_t b, size_t h, Element &head, bool &isRefined) {
     const uint32_t o = flow.bodies[b].outputOf[h];
     Element &out = inference.outId(o), known = flow.isStacked[o] ? facts.rowOfStack(out) : out;
     const Element before = head;
@@ -166,7 +168,7 @@ template <class Facts> class FlowInference {
     return false;
   }
 
-  void tellOperand(size_t b, size_t i, Element found) {
+  LLVM_ATTRIBUTE_NOINLINE void tellOperand(size_t b, size_t i, Element found) {
     const uint32_t operand = flow.bodies[b].operandOf[i];
     Element &given = inference.inId(operand);
     const bool isRow = flow.operands[operand] == BodyFlow::Operand::Rows;

@@ -101,6 +101,8 @@ class LoopRun {
       if (hasFailed(call)) return;
     }
     if (hasFailed(call)) return;
+    if (flow.mustEnd && steps == most && goesOn()) return refuseMore(most);
+    if (hasFailed(call)) return;
     for (const Carried &state : states())
       if (state.output && state.now != state.output && state.bytes) std::memcpy(state.output, state.now, state.bytes);
     clearRest();
@@ -159,6 +161,14 @@ class LoopRun {
   bool goesOn() {
     bindStates(0);
     return decides(call, steps);
+  }
+
+  void refuseMore(int64_t most) const {
+    const std::string text = ("the condition still holds after " + Twine(most) + " steps, which is the bound").str();
+    if (!call.failure) throw KernelError{text, ErrorKind::LengthMismatch};
+    *call.failure =
+        Failure(ErrorKind::LengthMismatch, text)
+            .remedy(Remedy::AllowMoreSteps, "a larger bound, BlockGraphOptions::maxIterations, allows more");
   }
 
   void step(int64_t row) {

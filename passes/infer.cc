@@ -7,6 +7,7 @@
 #include "passes/gradient/head_checks.h"
 #include "passes/gradient_shapes.h"
 #include "passes/infer_bodies.h"
+#include "passes/infer_errors.h"
 #include "passes/infer_lattices.h"
 #include "passes/propagate.h"
 
@@ -35,7 +36,8 @@ class Inferrer {
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
     ShapeLattice shapes{*table, graph, zeroIsUnknown(), &bodies};
-    if (Error error = rejectSparse()) return error;
+    if (hasSparse)
+      if (Error error = checkDense(graph, result, firstNode)) return error;
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
     Error error = propagation.run();
@@ -46,9 +48,10 @@ class Inferrer {
     if (error) return error;
     if (Error wrong = checkGradientShapes(graph, result)) return wrong;
     count();
-    if (Error error = rejectLargest()) return error;
+    if (hasLarge)
+      if (Error error = checkBytes(graph, result, firstNode)) return error;
     if (!options.allowUnknown)
-      if (Error error = rejectUnknown()) return error;
+      if (Error error = checkKnown(graph, result, firstNode)) return error;
     return std::move(result);
   }
 
@@ -301,70 +304,6 @@ class Inferrer {
       hasLarge |= elements > kMaxTensorBytes / 8;
       result.numUnknownDTypes += result.dtype[EntryId(e)] == DType::Unknown;
     }
-  }
-
-  // E-51: no kernel handles other storage, and computing as if it were dense would be silently wrong.
-  Error rejectSparse() const {
-    if (!hasSparse) return Error::success();
-    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
-      ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-      for (size_t i = 0; i < inputs.size(); ++i)
-        if (StorageKind storage = result.storage[graph.entry(inputs[i])]; storage != StorageKind::Dense)
-          return Failure(ErrorKind::Storage, "operator '" + graph.opName(NodeId(n)) + "', " +
-                                                 graph.describe(NodeId(n)) + ": input " + Twine(i) + ", '" +
-                                                 graph.listedName(inputs[i]) + "', has storage " +
-                                                 storageName(storage) + ", expected dense")
-              .at(NodeId(n));
-    }
-    for (Value head : graph.heads())
-      if (StorageKind storage = result.storage[graph.entry(head)]; storage != StorageKind::Dense)
-        return Failure(ErrorKind::Storage,
-                       "head '" + graph.listedName(head) + "' has storage " + storageName(storage) + ", expected dense")
-            .at(head.node);
-    return Error::success();
-  }
-
-  // Interning bounds the number of elements; the bytes per element are known only here.
-  Error rejectLargest() const {
-    if (!hasLarge) return Error::success();
-    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
-      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-        EntryId e(graph.firstEntry(NodeId(n)).value + o);
-        if (result.elements(e) * int64_t{dtypeBytes(result.dtype[e])} <= kMaxTensorBytes) continue;
-        return tooManyBytes(graph, result, NodeId(n), o);
-      }
-    return Error::success();
-  }
-
-  // Names what the user can fix: the first unknown operator, else the first node or variable with something unknown.
-  Error rejectUnknown() {
-    if (!result.numUnknownShapes && !result.numUnknownDTypes) return Error::success();
-    NodeId culprit, unknownOp;
-    for (uint32_t n = firstNode; n < graph.numNodes() && !unknownOp.isValid(); ++n) {
-      NodeId id(n);
-      if (!graph.isVariable(id) && graph.op(id)->flags.isOpaque) unknownOp = id;
-      if (!culprit.isValid() && isUnknown(id)) culprit = id;
-    }
-    if (unknownOp.isValid())
-      return Failure(ErrorKind::UnknownOp, "inference cannot handle " + graph.describe(unknownOp) + ": the operator '" +
-                                               graph.opName(unknownOp) + "' is unknown")
-          .at(unknownOp);
-    bool isShape = !result.isKnownShape(graph.firstEntry(culprit));
-    Failure failure(ErrorKind::InferMissing,
-                    Twine(isShape ? "shape" : "dtype") + " of " + graph.describe(culprit) + " is " +
-                        (isShape ? Twine("known only as ") + toString(result.shapeOf(graph.firstEntry(culprit)))
-                                 : Twine("unknown")) +
-                        " after inference" +
-                        (graph.isVariable(culprit) ? Twine() : " of operator '" + Twine(graph.opName(culprit)) + "'"));
-    return std::move(failure).at(culprit).remedy(Remedy::GiveShapes, "give more shapes, or allow unknown ones");
-  }
-
-  bool isUnknown(NodeId n) const {
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
-      EntryId e(graph.firstEntry(n).value + o);
-      if (!result.isKnownShape(e) || result.dtype[e] == DType::Unknown) return true;
-    }
-    return false;
   }
 
   const Graph &graph;

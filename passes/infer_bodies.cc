@@ -1,6 +1,7 @@
 // Tested by tests/control_flow_test.cc
 #include "passes/infer_bodies.h"
 
+#include "passes/infer_errors.h"
 #include "passes/infer_lattices.h"
 #include "passes/propagate.h"
 
@@ -10,12 +11,37 @@
 using namespace llvm;
 
 namespace gradc {
+namespace {
 
-Error badHint(const Graph &graph, NodeId n, StringRef key, StringRef text, StringRef expected) {
-  return Failure(ErrorKind::BadHint,
-                 graph.describe(n) + ": attribute '" + key + "' is \"" + text + "\", expected " + expected)
-      .at(n);
+template <class Element> struct Propagating;
+
+template <> struct Propagating<ShapeId> {
+  Propagating(const Graph &body, BodyInferrer &inferrer, EntryMap<ShapeId> &entries)
+      : lattice{inferrer.shapes(), body, inferrer.isZeroUnknown(), &inferrer},
+        propagation(body, lattice, inferrer.ruleSummaries(), entries) {}
+  ShapeLattice lattice;
+  Propagation<ShapeLattice> propagation;
+};
+
+template <> struct Propagating<DType> {
+  Propagating(const Graph &body, BodyInferrer &inferrer, EntryMap<DType> &entries)
+      : lattice{body, &inferrer}, propagation(body, lattice, inferrer.ruleSummaries(), entries) {}
+  DTypeLattice lattice;
+  Propagation<DTypeLattice> propagation;
+};
+
+// A state is the same before and after a step, which determines all states of a chain at once.
+template <class P> void tieStates(const BodyFlow &flow, const Graph &body, P &propagation) {
+  if (flow.states.empty()) return;
+  const BodyFlow::Body &ports = flow.bodies.back();
+  DenseMap<uint32_t, uint32_t> headOf;  // by operand
+  for (const BodyFlow::State &state : flow.states) headOf[state.operand] = state.head;
+  for (size_t i = 0; i < ports.inputs.size(); ++i)
+    if (auto head = headOf.find(ports.operandOf[i]); head != headOf.end())
+      propagation.tie(Value{ports.inputs[i]}, body.heads()[head->second]);
 }
+
+}  // namespace
 
 Expected<VariableHints> hintsOf(const Graph &graph, NodeId n, bool zeroIsUnknown) {
   VariableHints hints;
@@ -42,9 +68,7 @@ const Inference *Inference::body(NodeId n, size_t b) const {
 template <> BodyInferrer::Rows<ShapeId> &BodyInferrer::rows<ShapeId>() { return shapeRows; }
 template <> BodyInferrer::Rows<DType> &BodyInferrer::rows<DType>() { return typeRows; }
 
-template <>
-Error BodyInferrer::propagate<ShapeId>(const Graph &body, ArrayRef<ShapeId> in, ArrayRef<ShapeId> heads,
-                                       EntryMap<ShapeId> &entries) {
+template <> Error BodyInferrer::seed<ShapeId>(const Graph &body, ArrayRef<ShapeId> in, EntryMap<ShapeId> &entries) {
   const std::vector<NodeId> inputs = bodyInputs(body);
   for (size_t i = 0; i < inputs.size(); ++i) {
     ShapeId &shape = entries[body.firstEntry(inputs[i])];
@@ -60,17 +84,10 @@ Error BodyInferrer::propagate<ShapeId>(const Graph &body, ArrayRef<ShapeId> in, 
                      "a tuple that agrees with " + toString(table[shape]));
     shape = *hinted;
   }
-  for (size_t h = 0; h < heads.size(); ++h) {
-    ShapeId &shape = entries[body.entry(body.heads()[h])];
-    if (shape == kUnknownShape) shape = heads[h];
-  }
-  ShapeLattice lattice{table, body, zeroIsUnknown, this};
-  return Propagation<ShapeLattice>(body, lattice, summaries, entries).run();
+  return Error::success();
 }
 
-template <>
-Error BodyInferrer::propagate<DType>(const Graph &body, ArrayRef<DType> in, ArrayRef<DType> heads,
-                                     EntryMap<DType> &entries) {
+template <> Error BodyInferrer::seed<DType>(const Graph &body, ArrayRef<DType> in, EntryMap<DType> &entries) {
   const std::vector<NodeId> inputs = bodyInputs(body);
   for (size_t i = 0; i < inputs.size(); ++i) {
     DType &type = entries[body.firstEntry(inputs[i])];
@@ -79,12 +96,22 @@ Error BodyInferrer::propagate<DType>(const Graph &body, ArrayRef<DType> in, Arra
     if (!hints) return hints.takeError();
     if (type == DType::Unknown) type = hints->dtype;
   }
+  return Error::success();
+}
+
+// Bodies nest, and so do the frames of `infer` and `propagate`: what is large is on the heap.
+template <class Element>
+Error BodyInferrer::propagate(const NodeKind &kind, size_t b, ArrayRef<Element> in, ArrayRef<Element> heads,
+                              EntryMap<Element> &entries) {
+  const Graph &body = kind.bodies[b];
+  if (Error error = seed<Element>(body, in, entries)) return error;
   for (size_t h = 0; h < heads.size(); ++h) {
-    DType &type = entries[body.entry(body.heads()[h])];
-    if (type == DType::Unknown) type = heads[h];
+    Element &entry = entries[body.entry(body.heads()[h])];
+    if (entry == kUnknownEntry<Element>) entry = heads[h];
   }
-  DTypeLattice lattice{body, this};
-  return Propagation<DTypeLattice>(body, lattice, summaries, entries).run();
+  auto run = std::make_unique<Propagating<Element>>(body, *this, entries);
+  if (b + 1 == kind.bodies.size()) tieStates(*kind.flow, body, run->propagation);
+  return run->propagation.run();
 }
 
 template <class Element>
@@ -95,12 +122,14 @@ Expected<const BodyInferrer::Row<Element> *> BodyInferrer::infer(const Graph &gr
   auto key = [&] {
     std::vector<Element> ends(in.begin(), in.end());
     ends.insert(ends.end(), heads.begin(), heads.end());
-    return std::tuple(&body.columns(), &body.table(), std::move(ends));
+    const NodeKind &kind = graph.kind(n);
+    const bool hasStates = !kind.flow->states.empty() && b + 1 == kind.bodies.size();
+    return std::tuple(&body.columns(), &body.table(), hasStates ? kind.flow : nullptr, std::move(ends));
   };
   std::shared_ptr<const Row<Element>> &row = rows<Element>()[key()];
   if (!row) {
     auto made = std::make_shared<Row<Element>>(Row<Element>{EntryMap<Element>(body, kUnknownEntry<Element>)});
-    if (Error error = propagate<Element>(body, in, heads, made->entries))
+    if (Error error = propagate<Element>(graph.kind(n), b, in, heads, made->entries))
       return withinBody(std::move(error), graph, n, static_cast<uint32_t>(b));
     row = std::move(made);
   }
@@ -121,15 +150,6 @@ template Expected<const BodyInferrer::Row<DType> *> BodyInferrer::infer<DType>(c
                                                                                MutableArrayRef<DType>,
                                                                                MutableArrayRef<DType>);
 
-Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output) {
-  const EntryId e(graph.firstEntry(n).value + output);
-  return Failure(ErrorKind::InferConflict, (graph.isVariable(n) ? Twine() : "operator '" + graph.opName(n) + "', ") +
-                                               graph.describe(n) + ": output " + Twine(output) + " has shape " +
-                                               toString(inference.shapeOf(e)) + " of " + dtypeName(inference.dtype[e]) +
-                                               ", expected at most 2^48 bytes")
-      .at(n);
-}
-
 namespace {
 
 /// Visits a node once more to find the rows that hold what is known of its bodies: nothing if the operator has no function.
@@ -141,6 +161,26 @@ template <class Element, class I> Error revisit(BodyVisit<Element> &visit, I &in
 
 }  // namespace
 
+LLVM_ATTRIBUTE_NOINLINE Error BodyInferrer::revisitNode(const Graph &graph, const Inference &known, NodeId n,
+                                                        BodyVisit<ShapeId> &shapes, BodyVisit<DType> &types) {
+  const NodeKind &kind = graph.kind(n);
+  SmallVector<ShapeId, 8> inShapes, outShapes;
+  SmallVector<DType, 8> inTypes, outTypes;
+  for (Value v : graph.inputs(n)) {
+    inShapes.push_back(known.shape[graph.entry(v)]);
+    inTypes.push_back(known.dtype[graph.entry(v)]);
+  }
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+    outShapes.push_back(known.shape[EntryId(graph.firstEntry(n).value + o)]);
+    outTypes.push_back(known.dtype[EntryId(graph.firstEntry(n).value + o)]);
+  }
+  ShapeInference shapeInference(table, kind, inShapes, outShapes, zeroIsUnknown);
+  if (Error error = revisit(shapes, shapeInference, kind.op->shape)) return error;
+  DTypeInference typeInference(kind, inTypes, outTypes);
+  return revisit(types, typeInference, kind.op->dtype);
+}
+
+// Recursion through `assemble` is as deep as bodies are nested.
 Expected<BodyInferences> BodyInferrer::collect(const Graph &graph, const Inference &known, uint32_t firstNode,
                                                std::optional<DType> floatAs) {
   BodyInferences result;
@@ -148,22 +188,9 @@ Expected<BodyInferences> BodyInferrer::collect(const Graph &graph, const Inferen
     const NodeId n(id);
     const NodeKind &kind = graph.kind(n);
     if (!kind.flow) continue;
-    SmallVector<ShapeId, 8> inShapes, outShapes;
-    SmallVector<DType, 8> inTypes, outTypes;
-    for (Value v : graph.inputs(n)) {
-      inShapes.push_back(known.shape[graph.entry(v)]);
-      inTypes.push_back(known.dtype[graph.entry(v)]);
-    }
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
-      outShapes.push_back(known.shape[EntryId(graph.firstEntry(n).value + o)]);
-      outTypes.push_back(known.dtype[EntryId(graph.firstEntry(n).value + o)]);
-    }
     BodyVisit<ShapeId> shapes{this, graph, n};
-    ShapeInference shapeInference(table, kind, inShapes, outShapes, zeroIsUnknown);
-    if (Error error = revisit(shapes, shapeInference, kind.op->shape)) return error;
     BodyVisit<DType> types{this, graph, n};
-    DTypeInference typeInference(kind, inTypes, outTypes);
-    if (Error error = revisit(types, typeInference, kind.op->dtype)) return error;
+    if (Error error = revisitNode(graph, known, n, shapes, types)) return error;
     NodeBodies &row = result.emplace_back(NodeBodies{n, {}});
     for (size_t b = 0; b < kind.bodies.size(); ++b) {
       Expected<std::shared_ptr<const Inference>> inside = nullptr;

@@ -19,15 +19,12 @@ struct VariableHints {
 };
 /// BadHint for `__shape__` or `__dtype__` that does not parse.
 llvm::Expected<VariableHints> hintsOf(const Graph &graph, NodeId variable, bool zeroIsUnknown);
-llvm::Error badHint(const Graph &graph, NodeId variable, llvm::StringRef key, llvm::StringRef text,
-                    llvm::StringRef expected);
-
-/// The error for an output that exceeds the bytes of one tensor.
-llvm::Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output);
 
 template <class Element> inline constexpr Element kUnknownEntry{};
 template <> inline constexpr ShapeId kUnknownEntry<ShapeId> = kUnknownShape;
 template <> inline constexpr DType kUnknownEntry<DType> = DType::Unknown;
+
+template <class Element> struct BodyVisit;
 
 class BodyInferrer {
  public:
@@ -49,14 +46,23 @@ class BodyInferrer {
   llvm::Expected<BodyInferences> collect(const Graph &graph, const Inference &known, uint32_t firstNode,
                                          std::optional<DType> floatAs);
 
+  ShapeTable &shapes() { return table; }
+  RuleSummaries &ruleSummaries() { return summaries; }
+  bool isZeroUnknown() const { return zeroIsUnknown; }
+
  private:
+  // The flow, which ties states, is null for a body without states.
   template <class Element>
-  using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, std::vector<Element>>,
+  using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, const BodyFlow *, std::vector<Element>>,
                         std::shared_ptr<const Row<Element>>>;
   template <class Element> Rows<Element> &rows();
+  /// Sets the entries of the variables.
+  template <class Element> llvm::Error seed(const Graph &body, llvm::ArrayRef<Element> in, EntryMap<Element> &entries);
   template <class Element>
-  llvm::Error propagate(const Graph &body, llvm::ArrayRef<Element> in, llvm::ArrayRef<Element> heads,
+  llvm::Error propagate(const NodeKind &kind, size_t b, llvm::ArrayRef<Element> in, llvm::ArrayRef<Element> heads,
                         EntryMap<Element> &entries);
+  llvm::Error revisitNode(const Graph &graph, const Inference &known, NodeId n, BodyVisit<ShapeId> &shapes,
+                          BodyVisit<DType> &types);
   llvm::Expected<std::shared_ptr<const Inference>> assemble(const Graph &body, const Row<ShapeId> *shapes,
                                                             const Row<DType> *types, std::optional<DType> floatAs);
 

@@ -21,6 +21,13 @@ bool fillWithSame(const Lattice &lattice, llvm::ArrayRef<Element> in, llvm::Muta
   return true;
 }
 
+// Out of line: bodies nest, and so do the frames of runInference.
+template <class I> LLVM_ATTRIBUTE_NOINLINE llvm::Error failureOf(const Graph &graph, NodeId n, const I &inference) {
+  return Failure(inference.failureKind(),
+                 "operator '" + graph.op(n)->name + "', " + graph.describe(n) + ": " + inference.failureText())
+      .at(n);
+}
+
 /// Runs a node's function, which may infer through bodies; returns the first error in a body, else that of the function.
 template <class Run, class I>
 llvm::Error runInference(const Graph &graph, NodeId n, BodyInferrer *bodies, I &inference, Run run) {
@@ -28,10 +35,7 @@ llvm::Error runInference(const Graph &graph, NodeId n, BodyInferrer *bodies, I &
   if (graph.kind(n).flow && bodies) inference.bodies = visit.hook();
   run(inference);
   if (visit.error) return std::move(visit.error);
-  if (!inference.hasFailed()) return llvm::Error::success();
-  return Failure(inference.failureKind(),
-                 "operator '" + graph.op(n)->name + "', " + graph.describe(n) + ": " + inference.failureText())
-      .at(n);
+  return inference.hasFailed() ? failureOf(graph, n, inference) : llvm::Error::success();
 }
 
 struct ShapeLattice {

@@ -8,6 +8,8 @@
 //
 // `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both spans),
 // and take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
+//
+// Entries can be tied: each takes what is known of the other. A tie has a number after those of the nodes.
 #pragma once
 
 #include "passes/backward_link.h"
@@ -33,6 +35,9 @@ template <class Lattice> class Propagation {
     firstEntry = numNodes < graph.numNodes() ? graph.firstEntry(NodeId(numNodes)).value : graph.numEntries();
   }
 
+  /// States that two entries are equal. If they contradict each other, they stay as they are.
+  void tie(Value variable, Value head) { ties.push_back({variable, head}); }
+
   /// The forward sweep, then the worklist. A sweep that changed nothing saw every node in its final state.
   llvm::Error run() {
     bool hasChanged = false;
@@ -42,6 +47,11 @@ template <class Lattice> class Propagation {
       if (!isFinished) unfinished.push_back(n);
       hasChanged |= !changed.empty();
     }
+    for (uint32_t t = 0; t < ties.size(); ++t) {
+      visitTie(ties[t]);
+      if (!isFinished) unfinished.push_back(graph.numNodes() + t);
+      hasChanged |= !changed.empty();
+    }
     return hasChanged ? drain() : llvm::Error::success();
   }
 
@@ -49,7 +59,7 @@ template <class Lattice> class Propagation {
   llvm::Error resume() {
     size_t kept = 0;
     for (uint32_t n : unfinished) {
-      if (llvm::Error error = visit(NodeId(n))) return error;
+      if (llvm::Error error = visitAny(n)) return error;
       if (!isFinished) unfinished[kept++] = n;
     }
     unfinished.resize(kept);
@@ -70,15 +80,23 @@ template <class Lattice> class Propagation {
   void index() {
     if (!readerBegin.empty()) return;
     readerBegin.assign(graph.numEntries() + 1, 0);
-    for (uint32_t n : unfinished) forTouched(NodeId(n), [&](EntryId e) { ++readerBegin[e.value + 1]; });
+    for (uint32_t n : unfinished) forTouched(n, [&](EntryId e) { ++readerBegin[e.value + 1]; });
     for (size_t e = 1; e < readerBegin.size(); ++e) readerBegin[e] += readerBegin[e - 1];
     readers.resize(readerBegin.back());
     std::vector<uint32_t> next(readerBegin.begin(), readerBegin.end() - 1);
-    for (uint32_t n : unfinished) forTouched(NodeId(n), [&](EntryId e) { readers[next[e.value]++] = n; });
-    isQueued.resize(graph.numNodes());
+    for (uint32_t n : unfinished) forTouched(n, [&](EntryId e) { readers[next[e.value]++] = n; });
+    isQueued.resize(graph.numNodes() + static_cast<uint32_t>(ties.size()));
   }
 
-  template <class F> void forTouched(NodeId n, F touch) {
+  bool isTie(uint32_t n) const { return n >= graph.numNodes(); }
+
+  template <class F> void forTouched(uint32_t number, F touch) {
+    if (isTie(number)) {
+      const auto &[variable, head] = ties[number - graph.numNodes()];
+      touch(graph.entry(variable));
+      return touch(graph.entry(head));
+    }
+    const NodeId n(number);
     for (Value v : graph.inputs(n)) touch(graph.entry(v));
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) touch(EntryId(graph.firstEntry(n).value + o));
     if (!graph.kind(n).op->flags.isBackward || graph.controlDeps(n).empty()) return;
@@ -114,7 +132,7 @@ template <class Lattice> class Propagation {
   void enqueue(uint32_t n) {
     if (isQueued[n]) return;
     isQueued.set(n);
-    (isWide(NodeId(n)) ? wideQueue : queue).push(n);
+    (!isTie(n) && isWide(NodeId(n)) ? wideQueue : queue).push(n);
   }
 
   void enqueueReaders(EntryId e) {
@@ -125,10 +143,27 @@ template <class Lattice> class Propagation {
     while (!queue.isEmpty() || !wideQueue.isEmpty()) {
       const uint32_t n = (queue.isEmpty() ? wideQueue : queue).pop();
       isQueued.reset(n);
-      if (llvm::Error error = visit(NodeId(n))) return error;
+      if (llvm::Error error = visitAny(n)) return error;
       for (EntryId e : changed) enqueueReaders(e);
     }
     return llvm::Error::success();
+  }
+
+  llvm::Error visitAny(uint32_t n) {
+    if (!isTie(n)) return visit(NodeId(n));
+    visitTie(ties[n - graph.numNodes()]);
+    return llvm::Error::success();
+  }
+
+  void visitTie(const std::pair<Value, Value> &tie) {
+    changed.clear();
+    isFinished = true;
+    const EntryId a = graph.entry(tie.first), b = graph.entry(tie.second);
+    Element both = entries[a];
+    if (llvm::Error contradiction = lattice.take(tie.second.node, both, entries[b]))
+      return llvm::consumeError(std::move(contradiction));
+    store(a, both);
+    store(b, both);
   }
 
   llvm::Error visit(NodeId n) {
@@ -213,6 +248,7 @@ template <class Lattice> class Propagation {
   std::vector<uint32_t> readerBegin, readers;
   Queue queue, wideQueue;
   llvm::BitVector isQueued;
+  std::vector<std::pair<Value, Value>> ties;
 };
 
 }  // namespace gradc

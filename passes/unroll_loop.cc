@@ -24,20 +24,38 @@ class LoopUnrolling {
     int64_t steps = 0;
     for (; steps < *most; ++steps) {
       const int64_t row = flow.isReverse ? *most - 1 - steps : steps;
-      const std::string prefix = scope.prefix + scope.graph().name(n).str() + "[" + std::to_string(row) + "]/";
+      const std::string prefix = prefixOf(row);
       if (flow.isDecision(0)) {
-        Expected<Values> decision = to.copyBody(scope, n, 0, current, prefix);
-        if (!decision) return decision.takeError();
-        const std::optional<bool> goesOn = to.values().truth((*decision)[0]);
-        if (!goesOn) return whyNot = "its number of steps is known only at run time", Values();
-        if (!*goesOn) break;
+        Expected<bool> isNext = goesOn(prefix, whyNot);
+        if (!isNext) return isNext.takeError();
+        if (!whyNot.empty()) return Values();
+        if (!*isNext) break;
       }
       if (Error error = step(row, prefix)) return error;
+    }
+    if (flow.mustEnd && steps == *most) {
+      // Running the loop is an error, which unrolling must not hide.
+      Expected<bool> isNext = goesOn(prefixOf(steps), whyNot);
+      if (!isNext) return isNext.takeError();
+      if (*isNext && whyNot.empty()) whyNot = "its condition still holds after " + std::to_string(*most) + " steps";
+      if (!whyNot.empty()) return Values();
     }
     return finish(steps, whyNot);
   }
 
  private:
+  std::string prefixOf(int64_t row) const {
+    return scope.prefix + scope.graph().name(n).str() + "[" + std::to_string(row) + "]/";
+  }
+
+  Expected<bool> goesOn(StringRef prefix, std::string &whyNot) {
+    Expected<Values> decision = to.copyBody(scope, n, 0, current, prefix);
+    if (!decision) return decision.takeError();
+    const std::optional<bool> isNext = to.values().truth((*decision)[0]);
+    if (!isNext) whyNot = "its number of steps is known only at run time";
+    return isNext.value_or(false);
+  }
+
   /// Of the first sliced operand of known rank; unknown if there is none.
   int64_t length() const {
     for (size_t i = 0; i < flow.operands.size(); ++i)

@@ -4,6 +4,7 @@
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
 #include "ir/error.h"
+#include "runtime/timing_log.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -61,6 +62,13 @@ class ListRunner final : public MovableRunner {
 
   void setFailure(Error *slot) override { list.setFailure(slot); }
 
+  void recordTimes(TimingLog *to, uint32_t owner) override {
+    log = to;
+    site = {owner, step.body, -1};
+    if (log) return;
+    for (const std::unique_ptr<MovableRunner> &runner : list.runners) runner->recordTimes(nullptr, 0);
+  }
+
   size_t heapBytes() const override {
     size_t bytes = sizeof(*this) + places.heapBytes() + list.ownedBytes +
                    list.instructions.capacity() * sizeof(Instruction) +
@@ -74,10 +82,13 @@ class ListRunner final : public MovableRunner {
   void run(const RandomKey &key) override {
     NodeId node;
     list.setRandom(key.seed, key.step);
+    ++site.step;
     try {
       for (const Instruction &instruction : list.instructions) {
         node = instruction.node;
+        const uint32_t number = log ? log->begin(list, instruction, site) : 0;
         instruction.run(list.call(instruction));
+        if (log) log->end(number, instruction);
         if (list.failure && *list.failure) return locate(*list.failure, instruction);
         copyHeads(instruction.firstStep, instruction.lastStep);
       }
@@ -91,10 +102,11 @@ class ListRunner final : public MovableRunner {
   }
 
  private:
-  /// Adds to an error that a kernel left where it happened. The innermost body names the node.
+  /// Adds to an error that a kernel left where it happened. The innermost body names the node, which has bodies itself if
+  /// its own kernel left the error.
   void locate(Error &failure, const Instruction &at) const {
     failure = amend(std::move(failure), [&](GradcError &error) {
-      if (!at.kind->flow) {
+      if (!at.kind->flow || error.place.path.empty()) {
         error.place = {.node = at.node};
         error.message = list.graph.describe(at.node) + ": " + error.message;
       }
@@ -119,6 +131,8 @@ class ListRunner final : public MovableRunner {
 
   InstructionList list;
   ArenaPlaces places;
+  TimingLog *log = nullptr;
+  TimingLog::Site site;
   const BodyStep step;
   const std::string place;
   const std::vector<NodeId> inputs;
@@ -134,8 +148,9 @@ Error checkUses(const std::vector<FlowPlan> &flows) {
                                           " nodes, counted once for each place they are used in");
 }
 
-Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, const BodyPlan &plan,
-                                   const ExecOptions &options, const BodySite &site) {
+namespace {
+
+ExecOptions optionsInside(const ExecOptions &options, const BodyPlan &plan, NodeId n) {
   ExecOptions inside = options;
   inside.schedule = {};
   inside.headRequests = plan.headRequests;
@@ -145,15 +160,28 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   inside.monitor = nullptr;
   inside.forms = {};
   if (!options.forms.empty()) inside.isTraining = options.forms[n.value].isTraining;
-  Expected<InstructionList> list =
-      prepareInstructions(plan.graph, *plan.inference, plan.requests, *plan.plan, inside, &site);
-  if (!list) return list.takeError();
+  return inside;
+}
+
+LLVM_ATTRIBUTE_NOINLINE PreparedBody runnerOf(InstructionList list, const BodyPlan &plan, const BodySite &site,
+                                              BodyStep step, std::string place) {
   PreparedBody made;
-  made.ownedBytes = list->ownedBytes;
-  ArenaPlaces places(*list, *plan.plan, site.arena);
-  made.runner =
-      std::make_unique<ListRunner>(std::move(*list), std::move(places), BodyStep{n, b}, bodyStep(graph, n, b));
+  made.ownedBytes = list.ownedBytes;
+  ArenaPlaces places(list, *plan.plan, site.arena);
+  made.runner = std::make_unique<ListRunner>(std::move(list), std::move(places), step, std::move(place));
   return made;
+}
+
+}  // namespace
+
+// Recursion is as deep as bodies are nested, so large objects are not on the stack.
+Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, const BodyPlan &plan,
+                                   const ExecOptions &options, const BodySite &site) {
+  const std::unique_ptr<ExecOptions> inside(new ExecOptions(optionsInside(options, plan, n)));
+  const std::unique_ptr<Expected<InstructionList>> list(new Expected<InstructionList>(
+      prepareInstructions(plan.graph, *plan.inference, plan.requests, *plan.plan, *inside, &site)));
+  if (!*list) return list->takeError();
+  return runnerOf(std::move(**list), plan, site, {n, b}, bodyStep(graph, n, b));
 }
 
 }  // namespace gradc

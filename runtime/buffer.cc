@@ -8,6 +8,10 @@
 
 #include <cstdlib>
 #include <cstdint>
+#include <cstring>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -23,6 +27,32 @@ Expected<Buffer> allocateBuffer(size_t bytes, const Twine &what) {
   char *const aligned = reinterpret_cast<char *>(alignTo(reinterpret_cast<uintptr_t>(memory) + 1, kPlanAlignment));
   aligned[-1] = static_cast<char>(aligned - memory);  // distance back to the allocation
   return Buffer(aligned, [](char *at) { std::free(at - at[-1]); });
+}
+
+Expected<Buffer> allocateBuffer(size_t bytes, size_t spare, const Twine &what) {
+  Expected<Buffer> whole = allocateBuffer(bytes, what);
+  if (whole || spare == 0) return whole;
+  // The system refuses what the machine cannot have. It is asked for the bytes that are certain to be needed, and for the
+  // others without a promise.
+  Expected<Buffer> certain = allocateBuffer(bytes - std::min(bytes, spare), what);
+  if (!certain) {
+    consumeError(certain.takeError());
+    return whole;
+  }
+  const size_t page = static_cast<size_t>(getpagesize());
+  const size_t mapped = alignTo(bytes, page) + page;
+  void *const memory =
+      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return whole;
+  consumeError(whole.takeError());
+  char *const at = static_cast<char *>(memory) + page;  // the size is in the page before
+  std::memcpy(memory, &mapped, sizeof(mapped));
+  return Buffer(at, [](char *buffer) {
+    char *const begin = buffer - getpagesize();
+    size_t size;
+    std::memcpy(&size, begin, sizeof(size));
+    munmap(begin, size);
+  });
 }
 
 }  // namespace gradc

@@ -7,6 +7,7 @@
 #include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
 #include "runtime/run_errors.h"
+#include "runtime/timing_log.h"
 
 #include "ir/error.h"
 #include "ir/half.h"
@@ -14,7 +15,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <chrono>
 #include <cstring>
 
 using namespace llvm;
@@ -106,12 +106,6 @@ std::string misfit(const TensorRef &expected, const TensorRef &found) {
   return "expected " + describe(expected) + ", got " + describe(found);
 }
 
-using Clock = std::chrono::steady_clock;
-
-double microsSince(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
-
 }  // namespace
 
 struct Executor::State {
@@ -122,7 +116,7 @@ struct Executor::State {
   bool hasForms = false;
   bool isStale = true;  // addresses changed since the operands were resolved
   bool isProfiling = false;
-  std::vector<Timing> timings;
+  TimingLog log;
   void (*monitor)(void *, NodeId, ArrayRef<TensorRef>) = nullptr;
   void *monitorUser = nullptr;
 
@@ -155,26 +149,17 @@ struct Executor::State {
     return extras.numMembers;
   }
 
-  Timing timingOf(const Instruction &instruction, double start, double duration) const {
-    const InstructionExtras *extras = list.extrasOf(instruction);
-    if (extras && extras->group) return {instruction.node, start, duration, true, Reorders(), extras->group->nodes};
-    const PreparedKernel *fast = instruction.fast;
-    return {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()};
-  }
-
   /// Keeps `node` at the node being executed, or at the first of its group.
   void executeAll(uint64_t step, NodeId &node) {
     if (!hasForms) list.setRandom(list.random.seed, step);
-    timings.clear();
-    const Clock::time_point begin = isProfiling ? Clock::now() : Clock::time_point();
+    if (isProfiling) log.restart();
     for (size_t i = 0; i < list.instructions.size();) {
       const Instruction &instruction = list.instructions[i];
       node = instruction.node;
-      const double start = isProfiling ? microsSince(begin) : 0;
+      const uint32_t number = isProfiling ? log.begin(list, instruction, {}) : 0;
       i += execute(instruction);
-      const double duration = isProfiling ? microsSince(begin) - start : 0;
       if (failure.hasFailed()) return;
-      if (isProfiling) timings.push_back(timingOf(instruction, start, duration));
+      if (isProfiling) log.end(number, instruction);
     }
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
   }
@@ -296,9 +281,10 @@ size_t Executor::arenaBytes() const { return state->list.ownedBytes; }
 
 void Executor::setProfiling(bool on) {
   state->isProfiling = on;
-  if (on) state->timings.reserve(state->list.instructions.size());
+  state->log.restart();
+  for (const std::unique_ptr<MovableRunner> &runner : state->list.runners) runner->recordTimes(nullptr, 0);
 }
 
-ArrayRef<Executor::Timing> Executor::timings() const { return state->timings; }
+ArrayRef<Executor::Timing> Executor::timings() const { return state->log.timings; }
 
 }  // namespace gradc

@@ -109,9 +109,15 @@ class Executor {
     bool isFast;
     Reorders reorders;
     llvm::ArrayRef<NodeId> fused = {};  // the nodes that ran as one; empty: only `node`
+    /// The timing of the node in whose body it ran, by position in `timings`, whose duration includes this one; kNone: it is
+    /// a node of the graph.
+    static constexpr uint32_t kNone = 0xffffffff;
+    uint32_t owner = kNone;
+    uint32_t body = 0;  // of the owner
+    int64_t step = 0;   // of a loop: the row; a condition runs once more than there are steps
   };
   void setProfiling(bool on);
-  /// Of the last run, in order of execution; empty without profiling.
+  /// Of the last run, in order of start: nodes of a body come after their owner. Empty without profiling.
   llvm::ArrayRef<Timing> timings() const;
 
  private:

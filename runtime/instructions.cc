@@ -47,7 +47,9 @@ class Preparation {
       if (Error error = checkUses(plan.flows)) return error;
     arena = site ? site->arena : options.arena;
     if (!site && !arena)
-      if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
+      if (Error error =
+              own(allocateBuffer(plan.plannedBytes, sparePlanned(), "the memory plan"), plan.plannedBytes, arena))
+        return error;
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
     if (!options.kernels)
@@ -95,9 +97,13 @@ class Preparation {
     return given.kind == NodeOverride::Kind::None && given.inputs.empty() ? nullptr : &given;
   }
 
-  /// Allocates memory that the list owns, and sets `to` to it.
+  size_t sparePlanned() const { return isCleared.empty() ? 0 : bytesOfShortStacks(graph, list.inference, isCleared); }
+
+  /// Takes memory that the list owns from here on, and sets `to` to it.
   template <class T> Error own(size_t bytes, const Twine &what, T *&to) {
-    Expected<Buffer> buffer = allocateBuffer(bytes, what);
+    return own(allocateBuffer(bytes, what), bytes, to);
+  }
+  template <class T> Error own(Expected<Buffer> buffer, size_t bytes, T *&to) {
     if (!buffer) return buffer.takeError();
     to = buffer->get();
     list.buffers.push_back(std::move(*buffer));
@@ -258,7 +264,7 @@ class Preparation {
   }
 
   /// A node with 16-bit operands but no fast kernel gets a kernel that wraps its reference kernel.
-  Error widen(NodeId n, Instruction &instruction) {
+  LLVM_ATTRIBUTE_NOINLINE Error widen(NodeId n, Instruction &instruction) {
     if (instruction.fast || !hasHalf(graph, list.inference, n)) return Error::success();
     const size_t numIn = graph.inputs(n).size(), numOut = graph.numOutputs(n);
     KernelSite site;
@@ -282,7 +288,7 @@ class Preparation {
   }
 
   // Bodies of one node run one at a time: they share the workspace after the kernel's own bytes.
-  Error addBodies(NodeId n, InstructionExtras &extras) {
+  LLVM_ATTRIBUTE_NOINLINE Error addBodies(NodeId n, InstructionExtras &extras) {
     const FlowPlan *flow = findFlowPlan(plan.flows, n);
     if (!flow)
       return Failure(ErrorKind::InferMissing,
@@ -303,7 +309,7 @@ class Preparation {
   }
 
   /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is Internal.
-  Error checkShapes(NodeId n) {
+  LLVM_ATTRIBUTE_NOINLINE Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
     for (Value v : graph.inputs(n)) in.push_back(list.inference.shape[graph.entry(v)]);
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)

@@ -13,6 +13,8 @@
 
 namespace gradc {
 
+class TimingLog;
+
 /// Small, because a tape keeps many: the KernelCall is assembled for each run (InstructionList::call).
 struct Instruction {
   static constexpr uint32_t kNone = 0xffffffff;
@@ -59,6 +61,9 @@ class MovableRunner : public BodyRunner {
   virtual size_t heapBytes() const = 0;
   /// Where kernels of the body leave errors (KernelCall::failure): the slot of the enclosing list.
   virtual void setFailure(llvm::Error *slot) = 0;
+  /// From now on, records when the nodes of the body run, and counts its runs from 0. `owner`: the number in the log of the
+  /// node that is about to run. Null: no longer.
+  virtual void recordTimes(TimingLog *log, uint32_t owner) = 0;
 };
 
 struct InstructionList {

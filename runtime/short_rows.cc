@@ -3,6 +3,8 @@
 #include "ir/body_flow.h"
 #include "ir/effects.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <cstring>
 
 using namespace llvm;
@@ -58,6 +60,19 @@ BitVector shortHeads(const NodeKind &kind, size_t body) {
   for (size_t h = 0; h < outputOf.size(); ++h)
     if (outputOf[h] >= kind.numVisible || isShortOutput(kind, outputOf[h])) isShort.set(static_cast<unsigned>(h));
   return isShort;
+}
+
+size_t bytesOfShortStacks(const Graph &graph, const Inference &inference, const BitVector &isCleared) {
+  uint64_t sum = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const NodeKind &kind = graph.kind(NodeId(n));
+    for (uint32_t o = 0; o < kind.numOutputs && isLoop(kind) && !isCleared[n]; ++o) {
+      const EntryId e(graph.firstEntry(NodeId(n)).value + o);
+      if (isShortOutput(kind, o) && inference.isKnownShape(e))
+        sum = SaturatingAdd(sum, static_cast<uint64_t>(inference.elements(e)) * dtypeBytes(inference.dtype[e]));
+    }
+  }
+  return sum;
 }
 
 std::unique_ptr<PreparedKernel> clearingKernel() { return std::make_unique<ClearingKernel>(); }

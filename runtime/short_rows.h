@@ -3,7 +3,7 @@
 // anything else reads such an output, as in a handwritten file, the loop zeroes it first. Tested by tests/short_rows_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "passes/infer.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -19,6 +19,9 @@ llvm::BitVector loopsToClear(const Graph &graph, const llvm::BitVector &isShort)
 /// By head of a body, of a node that need not be cleared: the heads that exist for gradients, which read no more rows of a
 /// stack inside the body than were written.
 llvm::BitVector shortHeads(const NodeKind &kind, size_t body);
+
+/// Bytes of the stacks of which only the rows of executed steps are touched. `isCleared`: as loopsToClear found.
+size_t bytesOfShortStacks(const Graph &graph, const Inference &inference, const llvm::BitVector &isCleared);
 
 /// Zeroes the stacked outputs of such a loop, then runs its kernel.
 std::unique_ptr<PreparedKernel> clearingKernel();

@@ -98,6 +98,88 @@ TEST(LoopRun, CF_20_RowsOfStepsNotRunAreNotTouched) {
   }
 }
 
+/// tanh and a counter, while the counter is below 10.
+Graph tenTanhs(StringRef mostSteps, bool mustEnd) {
+  return around(
+      "_while_loop", {"t", "i"},
+      {{"num_args", "4"},
+       {"num_outputs", "2"},
+       {"num_out_data", "0"},
+       {"max_iterations", mostSteps},
+       {"cond_input_locs", "(1,)"},
+       {"func_input_locs", "(0,1)"},
+       {"func_var_locs", "(0,1)"},
+       {"__must_end__", mustEnd ? "True" : "False"}},
+      {body("c = _lesser_scalar(i) {scalar=10}"), body("h = tanh(t); j = _plus_scalar(i) {scalar=1}; heads h, j")}, 1);
+}
+
+// MXNet's loop ends at the bound; that of a program of blocks would end with a wrong value.
+TEST(LoopRun, CF_06_ALoopThatMustEndRefusesMoreSteps) {
+  const std::vector<NamedArray> given = {{"t", floats({1}, {0.5})}, {"i", floats({1}, {0})}};
+  EXPECT_EQ(run(tenTanhs("10", true), given), run(tenTanhs("10", false), given)) << "the tenth step is the last";
+  EXPECT_EQ(run(tenTanhs("9", false), given).size(), 1u);
+  auto expectRefused = [&](const Graph &graph, StringRef path) {
+    const GradcError error = errorOf(tryRun(graph, given));
+    EXPECT_EQ(error.kind, ErrorKind::LengthMismatch);
+    EXPECT_EQ(error.message, (path + "the condition still holds after 9 steps, which is the bound").str());
+    ASSERT_EQ(error.notes.size(), 2u);
+    EXPECT_EQ(error.notes[0].remedy, Remedy::AllowMoreSteps);
+    EXPECT_EQ(error.notes[1].text, "while running node 'loop' (" + graph.opName(graph.heads()[0].node).str() + ")");
+  };
+  const Graph loop = tenTanhs("9", true);
+  expectRefused(loop, "");
+  expectRefused(around("_call", {"t", "i"}, {{"num_args", "2"}, {"num_outputs", "1"}}, loop, 1),
+                "node 'loop' > body > node 'loop' (_while_loop): ");
+  const GradientResult gradient = gradientOf(loop, {"t"});
+  EXPECT_EQ(errorOf(tryRun(gradient.graph, given)).kind, ErrorKind::LengthMismatch) << "of the gradient";
+}
+
+// Each node of a step, named after its row: the body runs up in the loop, and down in its gradient.
+TEST(LoopRun, TimingsOfNodesInBodies) {
+  const std::vector<AttrText> attrs = {
+      {"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}, {"reverse", "True"}};
+  const Graph inner = around("_call", {"x", "s"}, {{"num_args", "2"}, {"num_outputs", "1"}},
+                             body("n = elemwise_add(x, s); t = tanh(n)"), 1);
+  const Graph loop = around("_scan", {"x", "s"}, attrs, inner, 1);
+  Session session = cantFail(
+      Session::create(testContext(), loop, {{"x", floats({2, 1}, {1, 2})}, {"s", floats({1}, {0})}}, SessionOptions()));
+  cantFail(session.run(0));
+  EXPECT_TRUE(session.timings().empty());
+  session.setProfiling(true);
+  cantFail(session.run(0));
+  cantFail(session.run(0));
+  const ArrayRef<Executor::Timing> timings = session.timings();
+  // The loop, then for each row the call with its two nodes.
+  constexpr uint32_t kNone = Executor::Timing::kNone;
+  const std::vector<std::pair<uint32_t, int64_t>> expected = {{kNone, 0}, {0, 1}, {1, 0}, {1, 0},
+                                                              {0, 0},     {4, 0}, {4, 0}};
+  ASSERT_EQ(timings.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(timings[i].owner, expected[i].first) << i;
+    EXPECT_EQ(timings[i].step, expected[i].second) << i;
+    if (timings[i].owner == kNone) continue;
+    const Executor::Timing &owner = timings[timings[i].owner];
+    EXPECT_GE(timings[i].startMicros, owner.startMicros);
+    EXPECT_LE(timings[i].startMicros + timings[i].durationMicros, owner.startMicros + owner.durationMicros + 1e-3);
+  }
+  session.setProfiling(false);
+  cantFail(session.run(0));
+  EXPECT_TRUE(session.timings().empty());
+}
+
+// 400 GB of rows, of which a run touches ten.
+TEST(LoopRun, CF_20_StacksLargerThanTheMachine) {
+#ifdef GRADC_HEAP_OF_SANITIZER
+  GTEST_SKIP() << "a sanitizer limits the size of an allocation";
+#endif
+  const GradientResult result = gradientOf(tenTanhs("100000000", false), {"t"});
+  Session session =
+      cantFail(Session::create(testContext(), result.graph,
+                               {{"t", floats({1000}, Floats(1000, 0.5))}, {"i", floats({1}, {0})}}, SessionOptions()));
+  cantFail(session.run(0));
+  EXPECT_NEAR(valuesOf<float>(session.head(result.graph.heads().size() - 1))[0], 0.22275953, 1e-4);
+}
+
 // A condition of 16 bits: −0 counts as false.
 TEST(LoopRun, CF_09_AHalfDecides) {
   const std::vector<AttrText> attrs = {{"num_args", "4"},

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <sstream>
 
 namespace gradc::testing {
 namespace {
@@ -214,6 +215,74 @@ TEST_F(Process, WithTooLittleMemoryEveryLimitIsAnError) {
   EXPECT_GT(numRefused, 2u);
   EXPECT_EQ(result.out.size(), numRefused * 8) << result.out;
   EXPECT_TRUE(folder.has("out.json"));
+}
+
+/// A body of `op` around a body, as many levels deep as a file may have.
+std::string nested(const std::string &op, const std::string &attrs) {
+  const std::string variables =
+      R"({"op": "null", "name": "s", "inputs": []}, {"op": "null", "name": "x", "inputs": []}, )";
+  std::string graph = R"({"nodes": [)" + variables +
+                      R"({"op": "elemwise_mul", "name": "m", "inputs": [[0, 0], [1, 0]]},
+    {"op": "tanh", "name": "t", "inputs": [[2, 0]]}], "arg_nodes": [0, 1], "heads": [[3, 0]]})";
+  for (int level = 0; level < 63; ++level)
+    graph = R"({"nodes": [)" + variables + R"({"op": ")" + op + R"(", "name": "c", "attrs": {)" + attrs +
+            R"(}, "inputs": [[0, 0], [1, 0]], "subgraphs": [)" + graph +
+            R"(]}], "arg_nodes": [0, 1], "heads": [[2, 0]]})";
+  return graph;
+}
+
+TEST_F(Process, A_19_DeepBodiesOnASmallStack) {
+#if defined(GRADC_ADDRESS_SANITIZER) || defined(GRADC_THREAD_SANITIZER)
+  GTEST_SKIP() << "a sanitizer's frames are larger";
+#endif
+  folder.write("scan.json", nested("_scan", R"("num_args": "2", "num_data": "0", "num_states": "1", "num_out_data": "0",
+    "length": "1")"));
+  folder.write("call.json", nested("_call", R"("num_args": "2", "num_outputs": "1")"));
+  for (const std::string command :
+       {"infer FILE --shape s=2 -o out", "plan FILE --shape s=2", "grad FILE --wrt s --shape s=2 -o out",
+        "grad FILE --wrt s --shape s=2 --dialect mxnet -o out", "run FILE --shape s=2 --init 1 --train",
+        "gradcheck FILE --shape s=2 --init 1 --dtype float64", "opt --passes unroll,inline FILE --shape s=2 -o out",
+        "show FILE", "show FILE --as svg", "show FILE --as dot", "show FILE --as stats", "diff FILE FILE",
+        "verify FILE", "convert FILE -o out"})
+    for (const std::string file : {"scan.json", "call.json"}) {
+      std::string here = command;
+      for (size_t at = 0; (at = here.find("FILE")) != std::string::npos;) here.replace(at, 4, file);
+      const ToolResult result = runShell(folder.path(), "ulimit -s 256; $GRADC " + here);
+      EXPECT_EQ(result.code, 0) << here << "\n" << result.err;
+    }
+}
+
+// Nodes of a step are named after its row, and the time of the loop is counted once.
+TEST_F(Process, ProfilesHaveTheNodesOfSteps) {
+  folder.write("loop.json", readText("testdata/loops/cf03.json"));
+  const ToolResult result = folder.run("run loop.json --shape x=2 --init 1 --profile trace.json --backend reference");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string trace = folder.read("trace.json");
+  for (const std::string name :
+       {"_foreach0", "_foreach0[0] > _plus0", "_foreach0[1] > _plus0", "_foreach0[1] > _mulscalar0"})
+    EXPECT_NE(trace.find("\"" + name + "\""), std::string::npos) << name << "\n" << trace;
+  EXPECT_EQ(trace.find("_foreach0[2]"), std::string::npos);
+  // Five nodes: the loop, and four in its body.
+  double sum = 0, all = 0;
+  std::istringstream lines(result.out.substr(result.out.find("operator")));
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string op, nodes, fast, ms;
+    if (!(words >> op >> nodes >> fast >> ms) || op == "operator") continue;
+    if (op == "elemwise_add") {
+      EXPECT_EQ(nodes, "2");
+    }
+    if (op == "all") {
+      EXPECT_EQ(nodes, "5");
+    }
+    (op == "all" ? all : sum) += std::stod(ms);
+  }
+  EXPECT_GT(all, 0);
+  EXPECT_NEAR(sum, all, 0.01);
+  const size_t dur = trace.find("\"dur\":");
+  ASSERT_NE(dur, std::string::npos);
+  EXPECT_NEAR(std::stod(trace.substr(dur + 6)) / 1e3, all, 0.01) << "of the loop, in which all others ran";
 }
 
 TEST_F(Process, WithoutMemoryItEndsWithAnError) {

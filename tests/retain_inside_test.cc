@@ -17,7 +17,7 @@ namespace {
 Expected<Graph> retaining(const Graph &graph, ArrayRef<StringRef> wrt, ArrayRef<std::string> paths,
                           uint32_t order = 1) {
   std::vector<NodeInside> nodes;
-  for (const std::string &path : paths) nodes.push_back(*findInside(graph, path));
+  for (const std::string &path : paths) nodes.push_back(*cantFail(findInside(graph, path)));
   Expected<Graph> marked = markRetained(testContext(), graph, nodes);
   if (!marked) return marked;
   GradientRequest request;

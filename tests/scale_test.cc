@@ -203,6 +203,17 @@ Graph shiftRegister(Context &context, uint32_t n) {
   return cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
 }
 
+// Each state becomes known by the one before it.
+TEST(Scale, CLI_06_INF_16_ShapesThroughAChainOfStates) {
+  expectLinear(150, [](uint32_t n) {
+    TestContext context;
+    const Graph graph = shiftRegister(context, n);
+    InferRequest request;
+    request.shapes.push_back({graph.inputs(graph.heads()[0].node)[0].node, DimsBuffer({3, 2})});
+    return secondsOf([&] { cantFail(infer(context, graph, request, {})); });
+  });
+}
+
 TEST(Scale, CLI_06_CF_12_GradientThroughAChainOfStates) {
   expectLinear(150, [](uint32_t n) {
     TestContext context;

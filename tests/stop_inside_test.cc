@@ -40,7 +40,7 @@ TEST(StopInside, NG_01_EntriesInsideBodies) {
   const double e4 = std::exp(4.);
   auto gradientWithout = [&](ArrayRef<StringRef> paths) {
     std::vector<NodeInside> nodes;
-    for (StringRef path : paths) nodes.push_back(*findInside(graph, path));
+    for (StringRef path : paths) nodes.push_back(*cantFail(findInside(graph, path)));
     const Graph stopped = cantFail(stopInside(testContext(), graph, nodes));
     EXPECT_EQ(stopped.numNodes(), graph.numNodes());
     return run(gradientOf(stopped, {"x", "s"}), bindings);
@@ -57,7 +57,25 @@ TEST(StopInside, NG_01_EntriesInsideBodies) {
   expectNear(gradientWithout({"loop/0/t"}), {{0, 6 * e4}, {0}});
   expectNear(gradientWithout({"loop/0/inner/call/0/b", "loop/0/inner/call/0/a"}), {{0, 0}, {0}});
   for (StringRef path : {"loop/0/q", "loop/1/t", "loop/t", "loop/0/", "other/0/t", "loop/0/inner/call/0/c", "loop"})
-    EXPECT_FALSE(findInside(graph, path)) << path.str();
+    EXPECT_FALSE(cantFail(findInside(graph, path))) << path.str();
+}
+
+// As outside: several nodes of one name are told apart by their number.
+TEST(StopInside, E_34_AmbiguousNamesInside) {
+  GraphBuilder inside(testContext());
+  Value v = inside.addVariable("x", Attrs());
+  for (StringRef op : {"exp", "tanh"})
+    v = Value{cantFail(inside.add(*testContext().ops.find(op), {v}, {"h", Attrs()}))};
+  const Graph loop = around("_call", {"x"}, {{"num_args", "1"}, {"num_outputs", "1"}},
+                            cantFail(std::move(inside).freeze({v}, {})).graph, 1);
+  const GradcError error = errorOf(findInside(loop, "loop/0/h").takeError());
+  EXPECT_EQ(error.kind, ErrorKind::AmbiguousName);
+  EXPECT_EQ(error.message, "node 'loop' > body > name 'h' is ambiguous: 2 nodes have this name");
+  const std::optional<NodeInside> first = cantFail(findInside(loop, "loop/0/h#1")),
+                                  second = cantFail(findInside(loop, "loop/0/h#2"));
+  ASSERT_TRUE(first && second);
+  EXPECT_LT(first->node.value, second->node.value);
+  EXPECT_FALSE(cantFail(findInside(loop, "loop/0/h#3")));
 }
 
 // Stands for a hook that doubles what it sees.
@@ -106,7 +124,7 @@ TEST(StopInside, HOOK_02_TapsInsideBodies) {
   };
   std::vector<std::vector<Doubles>> all = {gradients(loop, {}).first};
   for (StringRef name : {"_mul0", "tanh0"}) {
-    const NodeInside inside = *findInside(loop, ("_foreach0/0/" + name).str());
+    const NodeInside inside = *cantFail(findInside(loop, ("_foreach0/0/" + name).str()));
     const Graph tapped = cantFail(tapInside(context, loop, inside));
     EXPECT_EQ(tapped.numNodes(), loop.numNodes());
     const auto [values, graph] = gradients(tapped, {});
@@ -149,7 +167,7 @@ TEST(StopInside, E_32_AnOpaqueOperatorInABody) {
       if (note.remedy == Remedy::StopGradient) subject = note.subject;
   });
   EXPECT_EQ(subject, "outer/0/a");
-  const Graph stopped = cantFail(stopInside(context, graph, {*findInside(graph, subject)}));
+  const Graph stopped = cantFail(stopInside(context, graph, {*cantFail(findInside(graph, subject))}));
   EXPECT_EQ(describeError(buildGradient(context, stopped, request, {})), "success");
 }
 

@@ -139,6 +139,32 @@ TEST(Unroll, CF_06_WhileLoopsWhoseConditionIsKnown) {
   EXPECT_EQ(dump(kept.graph), dump(make(false)));
 }
 
+// Unrolling must not hide that running the loop is an error.
+TEST(Unroll, CF_06_ALoopThatMustEndAndDoesNotIsKept) {
+  Context &context = testContext();
+  auto loopOf = [&](StringRef mostSteps) {
+    GraphBuilder builder(context);
+    const AttrText shape[] = {{"shape", "(1,)"}};
+    const Value i{cantFail(builder.add(*context.ops.find("_zeros"), {}, {"i", context.attrs(shape)}))};
+    const Graph bodies[] = {body("c = _lesser_scalar(i) {scalar=3}"), body("n = _plus_scalar(i) {scalar=1}")};
+    const Attrs attrs = context.attrs({{"num_args", "3"},
+                                       {"num_outputs", "1"},
+                                       {"num_out_data", "0"},
+                                       {"max_iterations", mostSteps},
+                                       {"cond_input_locs", "[0]"},
+                                       {"func_input_locs", "[0]"},
+                                       {"func_var_locs", "[0]"},
+                                       {"__must_end__", "True"}});
+    const NodeId n = cantFail(builder.add(*context.ops.find("_while_loop"), {i}, {"loop", attrs, NodeId(), bodies}));
+    return cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
+  };
+  const Bindings none;
+  EXPECT_EQ(run(unrolled(loopOf("3"), none), none), (std::vector<Doubles>{{3}}));
+  const Unrolled kept = cantFail(apply(unrollLoops, loopOf("2"), none));
+  EXPECT_EQ(kept.kept, std::vector<std::string>{"loop 'loop': its condition still holds after 2 steps"});
+  EXPECT_EQ(dump(kept.graph), dump(loopOf("2")));
+}
+
 TEST(Unroll, CF_09_BranchesWhoseChoiceIsKnown) {
   Context &context = testContext();
   const std::vector<AttrText> attrs = {{"num_args", "6"},

@@ -72,10 +72,14 @@ Error BlockReader::readWhile(size_t at) {
   const std::string numArgs = std::to_string(inputs.size() + 2), numOutputs = std::to_string(states.size()),
                     most = std::to_string(options.maxIterations), conditionLocs = tupleText({decides->second}),
                     bodyLocs = range(0, body.inputs.size()), stateLocs = tupleText(states);
-  SmallVector<AttrText, 8> attrs = {
-      {"num_args", numArgs},       {"num_outputs", numOutputs},        {"num_out_data", "0"},
-      {"max_iterations", most},    {"cond_input_locs", conditionLocs}, {"func_input_locs", bodyLocs},
-      {"func_var_locs", stateLocs}};
+  SmallVector<AttrText, 9> attrs = {{"num_args", numArgs},
+                                    {"num_outputs", numOutputs},
+                                    {"num_out_data", "0"},
+                                    {"max_iterations", most},
+                                    {"cond_input_locs", conditionLocs},
+                                    {"func_input_locs", bodyLocs},
+                                    {"func_var_locs", stateLocs},
+                                    {"__must_end__", "True"}};
   const std::string saved = tupleText({static_cast<int64_t>(body.savedAt.size())});
   if (!all.gradients[*op.subBlock].empty()) attrs.push_back({"__saved__", saved});
   Expected<Value> loop = addFlow("_while_loop", inputs, attrs, {*test, body.graph}, at);

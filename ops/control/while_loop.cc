@@ -11,6 +11,7 @@ namespace {
 struct WhileParams {
   int64_t numArgs, numOutputs, numOutData, maxIterations;
   Dims conditionLocs, bodyLocs, varLocs;
+  bool mustEnd;
   std::optional<Dims> saved;
 
   size_t numInputs() const { return static_cast<size_t>(numArgs - 2); }
@@ -26,6 +27,9 @@ constexpr AttrSpec kWhileAttrs[] = {
     required<&WhileParams::conditionLocs>("cond_input_locs", "which input each input of the condition is given"),
     required<&WhileParams::bodyLocs>("func_input_locs", "which input each input of the body is given"),
     required<&WhileParams::varLocs>("func_var_locs", "which input of the body each loop variable is"),
+    attr<&WhileParams::mustEnd>("__must_end__", "False",
+                                "whether it is an error if the condition still holds after max_iterations steps; in "
+                                "MXNet the loop then ends"),
     savedAttr<&WhileParams::saved>(),
 };
 
@@ -41,6 +45,7 @@ Expected<BodyFlow> whileFlow(const NodeKind &kind) {
                   ": 'num_out_data', and one for each element of 'func_var_locs'");
   expectSaved(flow, p.saved, 1);
   flow.flow().maxSteps = p.maxIterations;
+  flow.flow().mustEnd = p.mustEnd;
   flow.addOperands(BodyFlow::Operand::Whole, p.numInputs());
   flow.addBody("cond_input_locs", p.conditionLocs);
   flow.addBody("func_input_locs", p.bodyLocs);

@@ -24,16 +24,21 @@ class BodyDifferentiation {
   BodyDifferentiation(Context &ctx, const Graph &body, const BodyRequest &request, BodyGradients &known)
       : ctx(ctx), body(body), request(request), known(known), inputs(bodyInputs(body)) {}
 
-  Expected<DifferentiatedBody> run(const Inference *inference, const GradientOptions &given) {
+  Error run(const Inference *inference, const GradientOptions &given) {
     if (Error error = combine(inference, given)) return error;
-    Expected<Frozen> backward = separate();
-    if (!backward) return backward.takeError();
-    if (Error error = describe(*backward)) return error;
-    return std::move(result);
+    return split();
+  }
+  std::shared_ptr<const DifferentiatedBody> take() && {
+    return std::make_shared<const DifferentiatedBody>(std::move(result));
   }
 
  private:
-  Error combine(const Inference *inference, const GradientOptions &given) {
+  LLVM_ATTRIBUTE_NOINLINE Error split() {
+    Expected<Frozen> backward = separate();
+    return backward ? describe(*backward) : backward.takeError();
+  }
+
+  GradientOptions optionsInside(const Inference *inference, const GradientOptions &given) const {
     GradientOptions options = given;
     options.inference = inference;
     options.headPolicy = HeadPolicy::Ones;
@@ -43,12 +48,23 @@ class BodyDifferentiation {
     options.naming = NamingStyle::Unique;
     options.gradientOnly = false;
     options.listener = nullptr;
+    return options;
+  }
+
+  GradientRequest wish() const {
     GradientRequest wish;
     for (uint32_t h : request.heads) wish.heads.push_back({body.heads()[h], std::nullopt, seedName(h)});
     for (uint32_t i : request.inputs) wish.wrt.push_back({Value{inputs[i]}});
-    Expected<GradientResult> built = buildGradientWith(ctx, body, wish, options, known);
-    if (!built) return built.takeError();
-    combined = std::move(*built);
+    return wish;
+  }
+
+  Error combine(const Inference *inference, const GradientOptions &given) {
+    const std::unique_ptr<GradientOptions> options(new GradientOptions(optionsInside(inference, given)));
+    const std::unique_ptr<GradientRequest> asked(new GradientRequest(wish()));
+    const std::unique_ptr<Expected<GradientResult>> built(
+        new Expected<GradientResult>(buildGradientWith(ctx, body, *asked, *options, known)));
+    if (!*built) return built->takeError();
+    combined = std::move(**built);
     numForward = combined.stats.numForwardNodes;
     return Error::success();
   }
@@ -245,9 +261,8 @@ Expected<std::shared_ptr<const DifferentiatedBody>> BodyGradients::find(Context 
   const std::tuple key(keyOf(body), inference, request);
   if (auto known = rows.find(key); known != rows.end()) return known->second.found;
   auto work = std::make_unique<BodyDifferentiation>(context, body, request, *this);
-  Expected<DifferentiatedBody> made = work->run(inference, options);
-  if (!made) return made.takeError();
-  return (rows[key] = {body, std::make_shared<const DifferentiatedBody>(std::move(*made))}).found;
+  if (Error error = work->run(inference, options)) return error;
+  return (rows[key] = {body, std::move(*work).take()}).found;
 }
 
 }  // namespace gradc

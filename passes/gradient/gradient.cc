@@ -118,28 +118,52 @@ Expected<Value> GradientState::scaled(Value v, NodeId origin) {
   return Value{*node};
 }
 
-Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
-                                           const GradientOptions &options, BodyGradients &bodies) {
+/// A request that was checked, and what is known before the bodies are differentiated.
+struct Asked {
+  GradientRequest request;
+  std::vector<Value> tapped;
+  std::optional<GradientTable> earlier;
+};
+
+LLVM_ATTRIBUTE_NOINLINE static Expected<Asked> check(Context &context, const Graph &graph,
+                                                     const GradientRequest &request, const GradientOptions &options) {
   if (Error error = checkScale(options)) return error;
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
-  const std::vector<Value> tapped = tappedEntries(graph);
+  std::vector<Value> tapped = tappedEntries(graph);
   if (!(checked->taps.empty() && tapped.empty()) && !context.ops.wellKnown.tap)
     return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: the context has no operator for it");
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
-  Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options, bodies);
-  if (!saving) return saving.takeError();
+  return Asked{std::move(*checked), std::move(tapped), std::move(*earlier)};
+}
+
+LLVM_ATTRIBUTE_NOINLINE static Expected<GradientResult> differentiate(Context &context, const Graph &graph,
+                                                                      Asked &asked,
+                                                                      const std::optional<SavingGraph> &saving,
+                                                                      const GradientOptions &options,
+                                                                      BodyGradients &bodies) {
   GradientOptions known = options;
-  if (*saving && (*saving)->inference) known.inference = &*(*saving)->inference;
-  const Graph &base = *saving ? (*saving)->graph : graph;
-  auto state = std::make_unique<GradientState>(context, base, std::move(*earlier), *checked, known);
-  if (*saving) state->flows = (*saving)->flows;
-  for (Value v : tapped) state->sums.tap(v);
+  if (saving && saving->inference) known.inference = &*saving->inference;
+  const Graph &base = saving ? saving->graph : graph;
+  auto state = std::make_unique<GradientState>(context, base, std::move(asked.earlier), asked.request, known);
+  if (saving) state->flows = saving->flows;
+  for (Value v : asked.tapped) state->sums.tap(v);
   state->bodies = &bodies;
   if (Error error = HeadSeeder(*state).run()) return error;
   if (Error error = walkBackwards(*state)) return error;
   return finishGradient(*state);
+}
+
+// Recursion through `saveValues` is as deep as bodies are nested, so large objects are not on the stack.
+Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
+                                           const GradientOptions &options, BodyGradients &bodies) {
+  const std::unique_ptr<Expected<Asked>> asked(new Expected<Asked>(check(context, graph, request, options)));
+  if (!*asked) return asked->takeError();
+  const std::unique_ptr<Expected<std::optional<SavingGraph>>> saving(
+      new Expected<std::optional<SavingGraph>>(saveValues(context, graph, (*asked)->request, options, bodies)));
+  if (!*saving) return saving->takeError();
+  return differentiate(context, graph, **asked, **saving, options, bodies);
 }
 
 Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,

@@ -257,7 +257,9 @@ Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<s
   Graph graph = gradient;
   for (const std::string &path : paths) {
     if (reached.contains(path)) continue;
-    const std::optional<NodeInside> at = findInside(graph, path);
+    Expected<std::optional<NodeInside>> found = findInside(graph, path);
+    if (!found) return found.takeError();
+    const std::optional<NodeInside> &at = *found;
     if (!at)  // only gradients are emitted, and none of them needs the loop
       return Failure(ErrorKind::Unreachable, "'" + path + "' is retained, but no emitted node has its shape");
     Expected<Graph> longer = withZeros(context, widening, graph, *at, 0);

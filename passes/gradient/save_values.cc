@@ -156,7 +156,8 @@ LLVM_ATTRIBUTE_NOINLINE BodyRequest requestOf(const NodeKind &kind, uint32_t b, 
 }
 
 // From the first gradient on, a node also yields its decision or number of steps; otherwise it changes only if heads are added.
-Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added, ArrayRef<Graph> bodies) {
+LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added,
+                                                     ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
   const std::optional<StringRef> known = kind.attrs.get("__saved__");
   const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
@@ -190,6 +191,11 @@ class Saving {
       if (!kind) return kind.takeError();
       rewriter.copy(n, *kind);
     }
+    return finish();
+  }
+
+ private:
+  LLVM_ATTRIBUTE_NOINLINE Expected<std::optional<SavingGraph>> finish() {
     if (result.flows.empty()) return std::optional<SavingGraph>();
     Expected<Rewritten> rewritten = std::move(rewriter).finish();
     if (!rewritten) return rewritten.takeError();
@@ -198,7 +204,6 @@ class Saving {
     return std::optional<SavingGraph>(std::move(result));
   }
 
- private:
   bool isOnPath(NodeId n) const {
     if (!graph.kind(n).flow || !hasLiveOutput(n)) return false;
     return llvm::any_of(graph.inputs(n), [&](Value v) { return selection.carries(graph.entry(v)); });

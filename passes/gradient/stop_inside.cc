@@ -20,10 +20,27 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-NodeId nodeNamed(const Graph &graph, StringRef name) {
+SmallVector<NodeId, 2> nodesNamed(const Graph &graph, StringRef name) {
+  SmallVector<NodeId, 2> found;
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    if (graph.name(NodeId(n)) == name) return NodeId(n);
-  return NodeId();
+    if (graph.name(NodeId(n)) == name) found.push_back(NodeId(n));
+  return found;
+}
+
+/// The node called `name`, or the k-th one for `name#k`; invalid if there is none, E-34 if there are several.
+Expected<NodeId> nodeNamed(const Graph &graph, StringRef name) {
+  const SmallVector<NodeId, 2> exact = nodesNamed(graph, name);
+  if (exact.size() == 1) return exact[0];
+  if (exact.size() > 1)
+    return Failure(ErrorKind::AmbiguousName,
+                   "name '" + name + "' is ambiguous: " + Twine(exact.size()) + " nodes have this name")
+        .at(exact[1])
+        .note("use '" + name + "#2' for the second one");
+  const auto [before, number] = name.rsplit('#');
+  size_t k = 0;
+  if (number.getAsInteger(10, k)) return NodeId();
+  const SmallVector<NodeId, 2> same = nodesNamed(graph, before);
+  return k > 0 && k <= same.size() ? same[k - 1] : NodeId();
 }
 
 /// A node whose name begins the path, the number of its body, and the rest.
@@ -34,14 +51,16 @@ struct FirstStep {
 };
 
 // Names may have slashes of their own.
-std::optional<FirstStep> firstStep(const Graph &graph, StringRef path) {
+Expected<std::optional<FirstStep>> firstStep(const Graph &graph, StringRef path) {
   for (size_t slash = path.find('/'); slash != StringRef::npos; slash = path.find('/', slash + 1)) {
     FirstStep step;
     const auto [number, rest] = path.drop_front(slash + 1).split('/');
     if (rest.empty() || number.getAsInteger(10, step.body)) continue;
-    step.node = nodeNamed(graph, path.take_front(slash));
+    Expected<NodeId> node = nodeNamed(graph, path.take_front(slash));
+    if (!node) return node.takeError();
+    step.node = *node;
     step.rest = rest;
-    if (step.node.isValid() && step.body < graph.bodies(step.node).size()) return step;
+    if (step.node.isValid() && step.body < graph.bodies(step.node).size()) return std::optional(step);
   }
   return std::nullopt;
 }
@@ -90,18 +109,27 @@ Expected<Graph> markInside(Context &context, const Graph &graph, ArrayRef<NodeIn
 
 }  // namespace
 
-std::optional<NodeInside> findInside(const Graph &graph, StringRef path) {
+Expected<std::optional<NodeInside>> findInside(const Graph &graph, StringRef path) {
   NodeInside found;
   found.path = path.str();
-  Graph at = graph;
-  while (std::optional<FirstStep> step = firstStep(at, path)) {
-    found.bodies.push_back({step->node, step->body});
-    at = Graph(at.bodies(step->node)[step->body]);
-    path = step->rest;
-    found.node = nodeNamed(at, path);
+  std::vector<Graph> graphs = {graph};
+  auto within = [&](Error error) {
+    for (size_t level = found.bodies.size(); level-- > 0;)
+      error = withinBody(std::move(error), graphs[level], found.bodies[level].first, found.bodies[level].second);
+    return error;
+  };
+  while (true) {
+    Expected<std::optional<FirstStep>> step = firstStep(graphs.back(), path);
+    if (!step) return within(step.takeError());
+    if (!*step) return std::nullopt;
+    found.bodies.push_back({(*step)->node, (*step)->body});
+    graphs.push_back(Graph(graphs.back().bodies((*step)->node)[(*step)->body]));
+    path = (*step)->rest;
+    Expected<NodeId> node = nodeNamed(graphs.back(), path);
+    if (!node) return within(node.takeError());
+    found.node = *node;
     if (found.node.isValid()) return found;
   }
-  return std::nullopt;
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {

@@ -16,8 +16,9 @@ struct NodeInside {
   std::string path;                                          // as it was given
 };
 
-/// The node that a path names; nullopt if there is none. Of several nodes with one name, the first.
-std::optional<NodeInside> findInside(const Graph &graph, llvm::StringRef path);
+/// The node that a path names; nullopt if there is none. AmbiguousName if several nodes have a name in the path; `name#2` is the
+/// second one.
+llvm::Expected<std::optional<NodeInside>> findInside(const Graph &graph, llvm::StringRef path);
 
 /// The graph with `__stop_gradient__` on these nodes, so that no gradient enters their outputs. Ids and names stay; other
 /// nodes with the same body keep it as it was.

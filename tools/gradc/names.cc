@@ -117,10 +117,11 @@ std::optional<Error> NameIndex::wrongType(StringRef text) {
 
 // E-25: a path to a node in a body, as `--no-grad` takes it.
 std::optional<Error> NameIndex::inside(StringRef text) const {
-  std::optional<NodeInside> found = findInside(graph, text);
-  if (!found) found = findInside(graph, text.rsplit(':').first);
-  if (!found) return std::nullopt;
-  const NodeId owner = found->bodies.front().first;
+  Expected<std::optional<NodeInside>> found = findInside(graph, text);
+  if (found && !*found) found = findInside(graph, text.rsplit(':').first);
+  if (!found) return found.takeError();
+  if (!*found) return std::nullopt;
+  const NodeId owner = (*found)->bodies.front().first;
   return Failure(ErrorKind::LoopScope,
                  "'" + text + "' is in a body of " + graph.describe(owner) +
                      ", which recomputes it at every step: only entries of the graph itself have gradients")

@@ -1,6 +1,8 @@
 // Tested by tests/cli_test.cc
 #include "run_profile.h"
 
+#include "ir/body_flow.h"
+
 #include "tools/drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -8,6 +10,9 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
+
+#include <array>
+#include <map>
 
 using namespace llvm;
 
@@ -25,26 +30,80 @@ ArrayRef<NodeId> nodesOf(const Executor::Timing &timing) {
   return timing.fused.empty() ? ArrayRef(timing.node) : timing.fused;
 }
 
-/// "exp + relu" where the two ran as one.
-std::string operatorsOf(const Graph &graph, const Executor::Timing &timing) {
-  return join(map_range(nodesOf(timing), [&](NodeId n) { return graph.opName(n); }), " + ");
-}
+bool isInside(const Executor::Timing &timing) { return timing.owner != Executor::Timing::kNone; }
 
-/// One row per operator or group of operators that ran as one, the slowest first, then one for all of them.
-std::vector<Row> rowsOf(const Graph &graph, ArrayRef<Executor::Timing> timings) {
+/// What timings of a run mean.
+class Profile {
+ public:
+  Profile(const Graph &graph, ArrayRef<Executor::Timing> timings) : timings(timings) {
+    for (const Executor::Timing &timing : timings) {
+      graphs.push_back(isInside(timing) ? &bodyOf(timing) : &graph);
+      own.push_back(timing.durationMicros);
+      if (isInside(timing)) own[timing.owner] -= timing.durationMicros;
+    }
+  }
+
+  const Graph &graph(size_t i) const { return *graphs[i]; }
+  /// Without the nodes inside it.
+  double ownMicros(size_t i) const { return own[i]; }
+
+  /// "exp + relu" where the two ran as one.
+  std::string operators(size_t i) const {
+    return join(map_range(nodesOf(timings[i]), [&](NodeId n) { return graph(i).opName(n); }), " + ");
+  }
+
+  /// `loop[3] > h2h`
+  std::string name(size_t i) const {
+    const Executor::Timing &timing = timings[i];
+    const std::string name = graph(i).name(timing.node).str();
+    if (!isInside(timing)) return name;
+    const NodeKind &owner = graph(timing.owner).kind(timings[timing.owner].node);
+    const bool isLoop = owner.flow->form == BodyFlow::Form::Loop;
+    return this->name(timing.owner) + (isLoop ? "[" + std::to_string(timing.step) + "]" : "") + " > " + name;
+  }
+
+  /// By timing: whether no earlier run of a body had the node.
+  std::vector<bool> firstRuns() const {
+    std::vector<bool> isFirst;
+    std::vector<uint32_t> places;  // by timing: the number of its node among all nodes that ran
+    std::map<std::array<uint32_t, 3>, uint32_t> known;
+    for (const Executor::Timing &timing : timings) {
+      const uint32_t owner = isInside(timing) ? places[timing.owner] : timing.owner;
+      const auto [at, isNew] =
+          known.try_emplace({owner, timing.body, timing.node.value}, static_cast<uint32_t>(known.size()));
+      places.push_back(at->second);
+      isFirst.push_back(isNew);
+    }
+    return isFirst;
+  }
+
+ private:
+  const Graph &bodyOf(const Executor::Timing &timing) const {
+    return graphs[timing.owner]->bodies(timings[timing.owner].node)[timing.body];
+  }
+
+  ArrayRef<Executor::Timing> timings;
+  std::vector<const Graph *> graphs;  // by timing
+  std::vector<double> own;
+};
+
+/// One row per operator or group of operators that ran as one, the slowest first, then one for all of them. A node of a body
+/// counts once, with the time of all its runs.
+std::vector<Row> rowsOf(const Profile &profile, ArrayRef<Executor::Timing> timings) {
   std::vector<Row> rows;
   StringMap<size_t> rowOf;
   Row all;
-  for (const Executor::Timing &timing : timings) {
-    const std::string op = operatorsOf(graph, timing);
-    const size_t numNodes = nodesOf(timing).size();
+  const std::vector<bool> isFirst = profile.firstRuns();
+  for (size_t i = 0; i < timings.size(); ++i) {
+    const std::string op = profile.operators(i);
+    const size_t numNodes = isFirst[i] ? nodesOf(timings[i]).size() : 0;
     const size_t at = rowOf.try_emplace(op, rows.size()).first->second;
     if (at == rows.size()) rows.emplace_back().op = op;
     for (Row *row : {&rows[at], &all}) {
       row->numNodes += numNodes;
-      row->numFast += timing.isFast ? numNodes : 0;
-      row->micros += timing.durationMicros;
-      row->reorders += timing.reorders;
+      row->numFast += timings[i].isFast ? numNodes : 0;
+      row->micros += profile.ownMicros(i);
+      row->reorders += timings[i].reorders;
     }
   }
   llvm::stable_sort(rows, [](const Row &a, const Row &b) { return a.micros > b.micros; });
@@ -62,7 +121,7 @@ std::string fixed(double value) {
 }  // namespace
 
 std::string profileReport(const Graph &graph, ArrayRef<Executor::Timing> timings) {
-  const std::vector<Row> rows = rowsOf(graph, timings);
+  const std::vector<Row> rows = rowsOf(Profile(graph, timings), timings);
   const double all = rows.back().micros;
   TextTable table({"operator", "nodes", "fast", "ms", "%", "weight reorders", "image reorders", "MiB reordered"});
   for (const Row &row : rows)
@@ -76,14 +135,15 @@ std::string profileReport(const Graph &graph, ArrayRef<Executor::Timing> timings
 }
 
 void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> timings) {
+  const Profile profile(graph, timings);
   json::OStream out(os);
   out.object([&] {
     out.attribute("displayTimeUnit", "ms");
     out.attributeArray("traceEvents", [&] {
-      for (const Executor::Timing &timing : timings)
-        out.object([&] {
-          out.attribute("name", json::fixUTF8(graph.name(timing.node)));
-          out.attribute("cat", json::fixUTF8(operatorsOf(graph, timing)));
+      for (auto [i, timing] : enumerate(timings))
+        out.object([&, i = i, &timing = timing] {
+          out.attribute("name", json::fixUTF8(profile.name(i)));
+          out.attribute("cat", json::fixUTF8(profile.operators(i)));
           out.attribute("ph", "X");
           out.attribute("ts", timing.startMicros);
           out.attribute("dur", timing.durationMicros);
@@ -93,7 +153,7 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
             out.attribute("kernel", timing.isFast ? "fast" : "reference");
             if (!timing.fused.empty())
               out.attributeArray("fused", [&] {
-                for (NodeId n : timing.fused) out.value(json::fixUTF8(graph.name(n)));
+                for (NodeId n : timing.fused) out.value(json::fixUTF8(profile.graph(i).name(n)));
               });
             out.attribute("weight_reorders", timing.reorders.numWeights);
             out.attribute("image_reorders", timing.reorders.numImages);

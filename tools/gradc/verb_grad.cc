@@ -4,12 +4,15 @@
 #include "variable_hints.h"
 #include "verbs.h"
 
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/verify.h"
 #include "ops/control/relocated.h"
 #include "passes/gradient/retain_inside.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/targets/lower_to.h"
+#include "passes/targets/target.h"
 
 using namespace llvm;
 
@@ -30,6 +33,15 @@ Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &for
   return inferWith(tool, graph, *hints);
 }
 
+/// MXNet's loops end at their bound, also those for which that is an error here.
+void noteLoopsThatMustEnd(Tool &tool, const Graph &graph) {
+  for (const NestedGraph &nested : nestedGraphs(graph))
+    for (const KindRef &kind : nested.graph.kinds())
+      if (kind->flow && kind->flow->mustEnd)
+        return tool.diagnostics.note("in MXNet a loop of the program ends after " + Twine(kind->flow->maxSteps) +
+                                     " steps, with a wrong value if its condition still holds");
+}
+
 /// The graph in the operators of --dialect, with shapes and types when the user gave hints (CLI-04).
 Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
   const Target *target = targetOf(tool.options.dialect);
@@ -41,6 +53,7 @@ Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
   Expected<Graph> lowered = lowerTo(tool.context, graph, *target, &*inference);
   if (!lowered) return lowered;
   tool.diagnostics.setCurrent(*lowered);
+  if (target == &kMxnetTarget) noteLoopsThatMustEnd(tool, graph);
   if (!hasHints) return lowered;
   Expected<Inference> again = inferWith(tool, *lowered, variablesOf(graph, *inference, *lowered));
   if (!again) return again.takeError();
@@ -64,8 +77,22 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward, ArrayRef<std::st
   return result->graph;
 }
 
+/// The node inside a body that a text names. One of its outputs cannot be named by itself.
+Expected<std::optional<NodeInside>> insideNamed(const Graph &graph, StringRef text) {
+  Expected<std::optional<NodeInside>> found = findInside(graph, text);
+  if (!found || *found) return found;
+  const auto [path, output] = text.rsplit(':');
+  if (output.empty()) return found;
+  found = findInside(graph, path);
+  if (found && *found)
+    return Failure(ErrorKind::UnsupportedOption, "'" + text + "' is one output of a node in a body, expected the node")
+        .at((*found)->bodies.front().first)
+        .note("'" + path + "' is the node; --no-grad and --stop apply to all of its outputs, --retain to the first");
+  return found;
+}
+
 /// Takes the names of nodes inside bodies off the lists, and returns the nodes.
-std::vector<NodeInside> takeInside(const Graph &graph, ArrayRef<std::vector<std::string> *> options) {
+Expected<std::vector<NodeInside>> takeInside(const Graph &graph, ArrayRef<std::vector<std::string> *> options) {
   const NameIndex names(graph);
   std::vector<NodeInside> inside;
   for (std::vector<std::string> *lists : options) {
@@ -74,9 +101,10 @@ std::vector<NodeInside> takeInside(const Graph &graph, ArrayRef<std::vector<std:
       SmallVector<StringRef, 4> texts;
       StringRef(list).split(texts, names.hasName(list) ? '\0' : ',');
       for (StringRef text : texts) {
-        std::optional<NodeInside> found;
-        if (text.contains('/') && !names.hasName(text)) found = findInside(graph, text);
-        if (found) inside.push_back(*found);
+        Expected<std::optional<NodeInside>> found = std::nullopt;
+        if (text.contains('/') && !names.hasName(text)) found = insideNamed(graph, text);
+        if (!found) return found.takeError();
+        if (*found) inside.push_back(**found);
         else kept.push_back(text.str());
       }
     }
@@ -87,11 +115,13 @@ std::vector<NodeInside> takeInside(const Graph &graph, ArrayRef<std::vector<std:
 
 /// Marks the nodes inside bodies that --no-grad, --stop and --retain name; `retained` gets the paths of the last.
 Expected<Graph> markInside(Tool &tool, const Graph &graph, std::vector<std::string> &retained) {
-  const std::vector<NodeInside> stopped = takeInside(graph, {&tool.options.noGrad, &tool.options.stop}),
-                                kept = takeInside(graph, {&tool.options.retain});
-  for (const NodeInside &node : kept) retained.push_back(node.path);
-  Expected<Graph> marked = stopInside(tool.context, graph, stopped);
-  return marked ? markRetained(tool.context, *marked, kept) : std::move(marked);
+  Expected<std::vector<NodeInside>> stopped = takeInside(graph, {&tool.options.noGrad, &tool.options.stop});
+  if (!stopped) return stopped.takeError();
+  Expected<std::vector<NodeInside>> kept = takeInside(graph, {&tool.options.retain});
+  if (!kept) return kept.takeError();
+  for (const NodeInside &node : *kept) retained.push_back(node.path);
+  Expected<Graph> marked = stopInside(tool.context, graph, *stopped);
+  return marked ? markRetained(tool.context, *marked, *kept) : std::move(marked);
 }
 
 Error checkOptions(const Options &options) {

@@ -1,0 +1,44 @@
+#include "runtime/timing_log.h"
+
+#include "ir/body_flow.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+void TimingLog::restart() {
+  timings.clear();
+  start = Clock::now();
+}
+
+uint32_t TimingLog::begin(const InstructionList &list, const Instruction &instruction, const Site &site) {
+  const uint32_t number = static_cast<uint32_t>(timings.size());
+  const InstructionExtras *extras = list.extrasOf(instruction);
+  Executor::Timing timing{instruction.node, 0, 0, instruction.fast && instruction.fast->isFast(), Reorders()};
+  if (extras && extras->group) timing = {instruction.node, 0, 0, true, Reorders(), extras->group->nodes};
+  timing.owner = site.owner;
+  timing.body = site.body;
+  timing.step = site.step;
+  timings.push_back(timing);
+  for (uint32_t r = 0; extras && r < extras->numRunners; ++r)
+    list.runners[extras->firstRunner + r]->recordTimes(this, number);
+  timings[number].startMicros = micros();
+  return number;
+}
+
+void TimingLog::end(uint32_t number, const Instruction &instruction) {
+  Executor::Timing &timing = timings[number];
+  timing.durationMicros = micros() - timing.startMicros;
+  if (instruction.fast && timing.fused.empty()) timing.reorders = instruction.fast->reorders();
+  if (!instruction.kind->flow || !instruction.kind->flow->isReverse) return;
+  // A loop in reverse begins with the last row.
+  int64_t numRuns = 0;
+  auto isInside = [&](const Executor::Timing &later) { return later.owner == number; };
+  const auto inside = MutableArrayRef(timings).drop_front(number + 1);
+  for (const Executor::Timing &later : inside)
+    if (isInside(later)) numRuns = std::max(numRuns, later.step + 1);
+  for (Executor::Timing &later : inside)
+    if (isInside(later)) later.step = numRuns - 1 - later.step;
+}
+
+}  // namespace gradc
