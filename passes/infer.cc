@@ -35,7 +35,7 @@ class Inferrer {
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
     ShapeLattice shapes{*table, graph, zeroIsUnknown(), &bodies};
-    if (Error error = rejectSparse()) return error;
+    if (Error error = readStorage(graph, firstNode, result.storage)) return error;
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
     Error error = propagation.run();
@@ -48,7 +48,7 @@ class Inferrer {
     count();
     if (Error error = rejectLargest()) return error;
     if (!options.allowUnknown)
-      if (Error error = rejectUnknown()) return error;
+      if (Error error = rejectUnknown(graph, result, firstNode)) return error;
     return std::move(result);
   }
 
@@ -85,7 +85,6 @@ class Inferrer {
     if (request.shapes.empty())
       if (Error error = seedShapesFromAnnotation().takeError()) return error;
     if (request.dtypes.empty()) seedDTypesFromAnnotation();
-    seedStorageFromAnnotation();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n)) && !graph.attrs(NodeId(n)).isEmpty())
         if (Error error = seedFromAttrs(NodeId(n))) return error;
@@ -151,23 +150,6 @@ class Inferrer {
     return hasChanged;
   }
 
-  // The attribute of a variable takes precedence.
-  void seedStorageFromAnnotation() {
-    const std::vector<int64_t> &codes = graph.table().entries.storages;
-    for (uint32_t n = firstNode; n < graph.numNodes() && !codes.empty(); ++n) {
-      const EntryId e = graph.firstEntry(NodeId(n));
-      if (graph.isVariable(NodeId(n))) (void)setStorage(e, codes[e.value]);
-    }
-  }
-
-  // Returns whether this is the code of a storage.
-  bool setStorage(EntryId e, int64_t code) {
-    if (code < -1 || code > 2) return false;
-    if (code >= 0) result.storage[e] = static_cast<StorageKind>(code);
-    hasSparse |= code > 0;
-    return true;
-  }
-
   // Adds what is known of bodies at the end. Those of the forward graph's nodes are taken from its inference.
   Error addBodies() {
     if (!graph.columns().hasBodies) return Error::success();
@@ -215,11 +197,6 @@ class Inferrer {
     if (!hints->dims.empty())
       if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get("__shape__"))) return error;
     if (result.dtype[e] == DType::Unknown) result.dtype[e] = hints->dtype;
-    if (std::optional<StringRef> text = graph.attrs(n).get("__storage_type__")) {
-      int64_t code;
-      if (text->getAsInteger(10, code) || !setStorage(e, code))
-        return badHint(graph, n, "__storage_type__", *text, "-1, 0, 1 or 2");
-    }
     return Error::success();
   }
 
@@ -303,27 +280,6 @@ class Inferrer {
     }
   }
 
-  // E-51: no kernel handles other storage, and computing as if it were dense would be silently wrong.
-  Error rejectSparse() const {
-    if (!hasSparse) return Error::success();
-    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
-      ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-      for (size_t i = 0; i < inputs.size(); ++i)
-        if (StorageKind storage = result.storage[graph.entry(inputs[i])]; storage != StorageKind::Dense)
-          return Failure(ErrorKind::Storage, "operator '" + graph.opName(NodeId(n)) + "', " +
-                                                 graph.describe(NodeId(n)) + ": input " + Twine(i) + ", '" +
-                                                 graph.listedName(inputs[i]) + "', has storage " +
-                                                 storageName(storage) + ", expected dense")
-              .at(NodeId(n));
-    }
-    for (Value head : graph.heads())
-      if (StorageKind storage = result.storage[graph.entry(head)]; storage != StorageKind::Dense)
-        return Failure(ErrorKind::Storage,
-                       "head '" + graph.listedName(head) + "' has storage " + storageName(storage) + ", expected dense")
-            .at(head.node);
-    return Error::success();
-  }
-
   // Interning bounds the number of elements; the bytes per element are known only here.
   Error rejectLargest() const {
     if (!hasLarge) return Error::success();
@@ -336,44 +292,12 @@ class Inferrer {
     return Error::success();
   }
 
-  // Names what the user can fix: the first unknown operator, else the first node or variable with something unknown.
-  Error rejectUnknown() {
-    if (!result.numUnknownShapes && !result.numUnknownDTypes) return Error::success();
-    NodeId culprit, unknownOp;
-    for (uint32_t n = firstNode; n < graph.numNodes() && !unknownOp.isValid(); ++n) {
-      NodeId id(n);
-      if (!graph.isVariable(id) && graph.op(id)->flags.isOpaque) unknownOp = id;
-      if (!culprit.isValid() && isUnknown(id)) culprit = id;
-    }
-    if (unknownOp.isValid())
-      return Failure(ErrorKind::UnknownOp, "inference cannot handle " + graph.describe(unknownOp) + ": the operator '" +
-                                               graph.opName(unknownOp) + "' is unknown")
-          .at(unknownOp);
-    bool isShape = !result.isKnownShape(graph.firstEntry(culprit));
-    Failure failure(ErrorKind::InferMissing,
-                    Twine(isShape ? "shape" : "dtype") + " of " + graph.describe(culprit) + " is " +
-                        (isShape ? Twine("known only as ") + toString(result.shapeOf(graph.firstEntry(culprit)))
-                                 : Twine("unknown")) +
-                        " after inference" +
-                        (graph.isVariable(culprit) ? Twine() : " of operator '" + Twine(graph.opName(culprit)) + "'"));
-    return std::move(failure).at(culprit).remedy(Remedy::GiveShapes, "give more shapes, or allow unknown ones");
-  }
-
-  bool isUnknown(NodeId n) const {
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
-      EntryId e(graph.firstEntry(n).value + o);
-      if (!result.isKnownShape(e) || result.dtype[e] == DType::Unknown) return true;
-    }
-    return false;
-  }
-
   const Graph &graph;
   const InferOptions &options;
   RuleSummaries summaries;
   std::shared_ptr<ShapeTable> table;  // of the result
   BodyInferrer bodies;
   uint32_t firstNode = 0, firstEntry = 0;  // everything before is given (INF-11)
-  bool hasSparse = false;                  // some variable has other than dense storage
   bool hasLarge = false;                   // some entry has so many elements that its bytes must be checked
   Inference result;
 };

@@ -78,6 +78,9 @@ Error BodyInferrer::propagate<DType>(const Graph &body, ArrayRef<DType> in, Arra
     Expected<VariableHints> hints = hintsOf(body, inputs[i], zeroIsUnknown);
     if (!hints) return hints.takeError();
     if (type == DType::Unknown) type = hints->dtype;
+    if (hints->dtype != DType::Unknown && hints->dtype != type)
+      return badHint(body, inputs[i], "__dtype__", *body.attrs(inputs[i]).get("__dtype__"),
+                     "a type that agrees with " + std::string(dtypeName(type)));
   }
   for (size_t h = 0; h < heads.size(); ++h) {
     DType &type = entries[body.entry(body.heads()[h])];
@@ -195,6 +198,7 @@ Expected<std::shared_ptr<const Inference>> BodyInferrer::assemble(const Graph &b
   made.shape = shapes->entries;
   made.dtype = types->entries;
   made.storage = EntryMap<StorageKind>(body, StorageKind::Dense);
+  if (Error error = readStorage(body, 0, made.storage)) return error;
   made.shapes = tableHandle;
   Expected<BodyInferences> inner = collect(body, made, 0, floatAs);
   if (!inner) return inner.takeError();

@@ -22,6 +22,14 @@ llvm::Expected<VariableHints> hintsOf(const Graph &graph, NodeId variable, bool 
 llvm::Error badHint(const Graph &graph, NodeId variable, llvm::StringRef key, llvm::StringRef text,
                     llvm::StringRef expected);
 
+/// Fills in the storage of the variables from `firstNode` on. Refused: what spells no storage [bad_hint], and a read of
+/// storage other than dense, by an operator or as a head [storage].
+llvm::Error readStorage(const Graph &graph, uint32_t firstNode, EntryMap<StorageKind> &storage);
+
+/// UnknownOp or InferMissing if something is unknown in the nodes from `firstNode` on. Names what the user can fix: the first
+/// unknown operator, else the first node or variable with something unknown; a node of a body rather than the loop around it.
+llvm::Error rejectUnknown(const Graph &graph, const Inference &known, uint32_t firstNode);
+
 /// The error for an output that exceeds the bytes of one tensor.
 llvm::Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output);
 
