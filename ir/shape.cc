@@ -7,11 +7,16 @@ using namespace llvm;
 
 namespace gradc {
 
+// As in NumPy 2 and PyTorch. Interning a shape takes as long as its rank, so without a bound a chain of operators that each
+// add a dimension would take the square of its length.
+static constexpr size_t kMaxRank = 64;
+
 bool ShapeRef::isFullyKnown() const { return ranked && !is_contained(list, kUnknownDim); }
 
 size_t ShapeRef::numUnknown() const { return ranked ? static_cast<size_t>(count(list, kUnknownDim)) : 1; }
 
 bool isPossible(Dims dims) {
+  if (dims.size() > kMaxRank) return false;
   Dim product = 1;
   for (int64_t dim : dims) {
     if (dim < kUnknownDim) return false;
@@ -30,6 +35,10 @@ std::optional<int64_t> numElements(Dims dims) {
 void printShape(raw_ostream &os, ShapeRef shape) {
   if (!shape.hasRank()) {
     os << '?';
+    return;
+  }
+  if (shape.rank() > kMaxRank) {  // only messages have it
+    os << '(' << shape.rank() << " dimensions, more than " << kMaxRank << ')';
     return;
   }
   os << '(';

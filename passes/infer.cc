@@ -36,8 +36,7 @@ class Inferrer {
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
     ShapeLattice shapes{*table, graph, zeroIsUnknown(), &bodies};
-    if (hasSparse)
-      if (Error error = checkDense(graph, result, firstNode)) return error;
+    if (Error error = readStorage(graph, firstNode, result.storage)) return error;
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
     Error error = propagation.run();
@@ -88,7 +87,6 @@ class Inferrer {
     if (request.shapes.empty())
       if (Error error = seedShapesFromAnnotation().takeError()) return error;
     if (request.dtypes.empty()) seedDTypesFromAnnotation();
-    seedStorageFromAnnotation();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n)) && !graph.attrs(NodeId(n)).isEmpty())
         if (Error error = seedFromAttrs(NodeId(n))) return error;
@@ -154,23 +152,6 @@ class Inferrer {
     return hasChanged;
   }
 
-  // The attribute of a variable takes precedence.
-  void seedStorageFromAnnotation() {
-    const std::vector<int64_t> &codes = graph.table().entries.storages;
-    for (uint32_t n = firstNode; n < graph.numNodes() && !codes.empty(); ++n) {
-      const EntryId e = graph.firstEntry(NodeId(n));
-      if (graph.isVariable(NodeId(n))) (void)setStorage(e, codes[e.value]);
-    }
-  }
-
-  // Returns whether this is the code of a storage.
-  bool setStorage(EntryId e, int64_t code) {
-    if (code < -1 || code > 2) return false;
-    if (code >= 0) result.storage[e] = static_cast<StorageKind>(code);
-    hasSparse |= code > 0;
-    return true;
-  }
-
   // Adds what is known of bodies at the end. Those of the forward graph's nodes are taken from its inference.
   Error addBodies() {
     if (!graph.columns().hasBodies) return Error::success();
@@ -218,11 +199,6 @@ class Inferrer {
     if (!hints->dims.empty())
       if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get("__shape__"))) return error;
     if (result.dtype[e] == DType::Unknown) result.dtype[e] = hints->dtype;
-    if (std::optional<StringRef> text = graph.attrs(n).get("__storage_type__")) {
-      int64_t code;
-      if (text->getAsInteger(10, code) || !setStorage(e, code))
-        return badHint(graph, n, "__storage_type__", *text, "-1, 0, 1 or 2");
-    }
     return Error::success();
   }
 
@@ -312,7 +288,6 @@ class Inferrer {
   std::shared_ptr<ShapeTable> table;  // of the result
   BodyInferrer bodies;
   uint32_t firstNode = 0, firstEntry = 0;  // everything before is given (INF-11)
-  bool hasSparse = false;                  // some variable has other than dense storage
   bool hasLarge = false;                   // some entry has so many elements that its bytes must be checked
   Inference result;
 };

@@ -95,6 +95,9 @@ template <> Error BodyInferrer::seed<DType>(const Graph &body, ArrayRef<DType> i
     Expected<VariableHints> hints = hintsOf(body, inputs[i], zeroIsUnknown);
     if (!hints) return hints.takeError();
     if (type == DType::Unknown) type = hints->dtype;
+    if (hints->dtype != DType::Unknown && hints->dtype != type)
+      return badHint(body, inputs[i], "__dtype__", *body.attrs(inputs[i]).get("__dtype__"),
+                     "a type that agrees with " + std::string(dtypeName(type)));
   }
   return Error::success();
 }
@@ -222,6 +225,7 @@ Expected<std::shared_ptr<const Inference>> BodyInferrer::assemble(const Graph &b
   made.shape = shapes->entries;
   made.dtype = types->entries;
   made.storage = EntryMap<StorageKind>(body, StorageKind::Dense);
+  if (Error error = readStorage(body, 0, made.storage)) return error;
   made.shapes = tableHandle;
   Expected<BodyInferences> inner = collect(body, made, 0, floatAs);
   if (!inner) return inner.takeError();

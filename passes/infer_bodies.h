@@ -20,6 +20,10 @@ struct VariableHints {
 /// BadHint for `__shape__` or `__dtype__` that does not parse.
 llvm::Expected<VariableHints> hintsOf(const Graph &graph, NodeId variable, bool zeroIsUnknown);
 
+/// Fills in the storage of the variables from `firstNode` on. Refused: what spells no storage [bad_hint], and a read of
+/// storage other than dense, by an operator or as a head [storage].
+llvm::Error readStorage(const Graph &graph, uint32_t firstNode, EntryMap<StorageKind> &storage);
+
 template <class Element> inline constexpr Element kUnknownEntry{};
 template <> inline constexpr ShapeId kUnknownEntry<ShapeId> = kUnknownShape;
 template <> inline constexpr DType kUnknownEntry<DType> = DType::Unknown;

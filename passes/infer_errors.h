@@ -14,11 +14,8 @@ llvm::Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId 
 /// That error for the first such output. Interning bounds the number of elements; the bytes per element are known only here.
 llvm::Error checkBytes(const Graph &graph, const Inference &inference, uint32_t firstNode);
 
-/// E-51: no kernel handles other storage, and computing as if it were dense would be silently wrong.
-llvm::Error checkDense(const Graph &graph, const Inference &inference, uint32_t firstNode);
-
-/// E-58, or E-32 for an unknown operator. Names what the user can fix: the first unknown operator, else the first node or
-/// variable with something unknown.
+/// UnknownOp or InferMissing if something is unknown. Names what the user can fix: the first unknown operator, else the
+/// first node or variable with something unknown; a node of a body rather than the loop around it.
 llvm::Error checkKnown(const Graph &graph, const Inference &inference, uint32_t firstNode);
 
 }  // namespace gradc

@@ -225,7 +225,8 @@ class Preparation {
           return error;
       // In a fused group an output may take over the operand of another member; this node does not see that as in place.
       auto isTakenOver = [&](Value v) { return graph.entry(v) == plan.inplaceOf[e]; };
-      bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && any_of(inputs, isTakenOver);
+      bool isInPlace =
+          request != Request::Null && plan.inplaceOf[e].isValid() && plan.offset[e] >= 0 && any_of(inputs, isTakenOver);
       list.requests.push_back(request == Request::Null ? request : isInPlace ? Request::InPlace : Request::Write);
     }
     return Error::success();

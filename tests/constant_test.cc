@@ -75,8 +75,8 @@ TEST(Constant, REG_19_ValuesThatDoNotFit) {
                                {"int32", "nan"},
                                {"int32", "1,,"},
                                {"float32", "1,,"}})
-    EXPECT_EQ(errorOf(dtype, "(1,)", values),
-              "[bad_attribute] attribute 'values' is \"" + std::string(values) + "\", expected tuple of float");
+    EXPECT_EQ(errorOf(dtype, "(1,)", values), "[bad_attribute] attribute 'values' is \"" + std::string(values) +
+                                                  "\", expected tuple of elements of dtype");
   for (StringRef dtype : {"float16", "bfloat16"}) EXPECT_EQ(errorOf(dtype, "(1,)", "0.5"), "success") << dtype.str();
   EXPECT_EQ(errorOf("None", "(1,)", "1"), "[bad_attribute] attribute 'dtype' is \"None\", expected an element type");
   EXPECT_EQ(errorOf("float32", "(4294967296,4294967296)", "1"),

@@ -1,5 +1,6 @@
 // Loops, branches and calls that are refused: lists, counts, lengths and states that disagree, what a body overwrites twice, a
 // host's loop without a limit, bodies that are too deep.
+#include "formats/json/graph_table.h"
 #include "passes/order_mutation.h"
 #include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
@@ -77,6 +78,71 @@ TEST(ControlFlowErrors, CF_10_E_27_E_28_E_29_WhatDisagrees) {
       refused(inner, {{v(inner, "x"), {3, 4}}, {v(inner, "s"), {5}}}),
       "[infer_conflict] node 'loop' > body > operator 'elemwise_add', node 'y' (elemwise_add): input 0 has shape (5,), but "
       "input 1 has shape (4,)");
+}
+
+/// A loop over the rows of x with the state s.
+Graph foreachOver(Graph step) {
+  return around("_foreach", {"x", "s"},
+                {{"num_args", "3"},
+                 {"num_outputs", "2"},
+                 {"num_out_data", "1"},
+                 {"in_data_locs", "[0]"},
+                 {"in_state_locs", "[1]"},
+                 {"remain_locs", "[]"}},
+                std::move(step), 2);
+}
+
+std::string inferred(const Graph &loop, std::vector<DTypeHint> dtypes = {}) {
+  const std::vector<ShapeHint> shapes = {{nodeNamed(loop, "x"), {3, 4}}, {nodeNamed(loop, "s"), {4}}};
+  return describeError(infer(testContext(), loop, {shapes, std::move(dtypes)}, {}));
+}
+
+// Computing a body as if its storage were dense would be silently wrong.
+TEST(ControlFlowErrors, E_51_E_59_StorageInsideABody) {
+  auto step = [](StringRef storage) {
+    return body(("x = var {__storage_type__=" + storage + "}; y = elemwise_add(x, s); z = _copy(s); heads y, z").str());
+  };
+  EXPECT_EQ(inferred(foreachOver(step("0"))), "success");
+  EXPECT_EQ(
+      inferred(foreachOver(step("2"))),
+      "[storage] node 'loop' > body > operator 'elemwise_add', node 'y' (elemwise_add): input 0, 'x', has storage "
+      "csr, expected dense");
+  EXPECT_EQ(
+      inferred(foreachOver(step("7"))),
+      "[bad_hint] node 'loop' > body > variable 'x': attribute '__storage_type__' is \"7\", expected -1, 0, 1 or 2");
+  EXPECT_EQ(
+      inferred(foreachOver(step("csr"))),
+      "[bad_hint] node 'loop' > body > variable 'x': attribute '__storage_type__' is \"csr\", expected -1, 0, 1 or 2");
+  // The annotation of the body says the same.
+  const Graph dense = step("-1");
+  GraphAttrs attrs = graphAttrsOf(dense);
+  attrs["storage_type"] = GraphAttr::ofInts({0, 1, 0, 0});
+  EXPECT_EQ(
+      inferred(foreachOver(withGraphAttrs(dense, std::move(attrs)))),
+      "[storage] node 'loop' > body > operator 'elemwise_add', node 'y' (elemwise_add): input 1, 's', has storage "
+      "row_sparse, expected dense");
+}
+
+TEST(ControlFlowErrors, INF_06_E_53_TypeInsideABody) {
+  const Graph loop = foreachOver(body("x = var {__dtype__=int32}; y = negative(x); z = _copy(s); heads y, z"));
+  EXPECT_EQ(inferred(loop), "success") << "x gets the type of the body's variable";
+  EXPECT_EQ(inferred(loop, {{nodeNamed(loop, "x"), DType::Int32}}), "success");
+  EXPECT_EQ(
+      inferred(loop, {{nodeNamed(loop, "x"), DType::Float32}}),
+      "[bad_hint] node 'loop' > body > variable 'x': attribute '__dtype__' is \"int32\", expected a type that agrees "
+      "with float32");
+}
+
+// The node inside that is to blame, not the loop around it.
+TEST(ControlFlowErrors, E_58_WhatIsUnknownInsideABody) {
+  EXPECT_EQ(inferred(foreachOver(body("y = ?mystery(x); z = _copy(s); heads y, z"))),
+            "[unknown_op] node 'loop' > body > inference cannot handle node 'y' (mystery): the operator 'mystery' is "
+            "unknown");
+  EXPECT_EQ(
+      inferred(
+          foreachOver(body("p = _zeros {shape=(0,)}; y = Concat(x, p) {num_args=2, dim=0}; z = _copy(s); heads y, z"))),
+      "[infer_missing] node 'loop' > body > shape of node 'p' (_zeros) is known only as (?,) after inference of operator "
+      "'_zeros'");
 }
 
 TEST(ControlFlowErrors, BadLocationLists) {

@@ -304,6 +304,26 @@ TEST(Infer, E_50_ShapesThatNoTensorCanHave) {
       "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
 }
 
+// Each adds a dimension; without a bound the time would be the square of their number.
+TEST(Infer, E_50_TooManyDimensions) {
+  auto chainOf = [](int length) {
+    std::string text = "x = var; y0 = exp(x)";
+    for (int i = 1; i <= length; ++i)
+      text += ("; y" + Twine(i) + " = expand_dims(y" + Twine(i - 1) + ") {axis=0}").str();
+    return text;
+  };
+  TestGraph fits(chainOf(64));
+  InferRequest scalar;
+  scalar.shapes.push_back({fits.at("x").node, {}});
+  const Inference known = cantFail(infer(fits.context, fits, scalar, {}));
+  EXPECT_EQ(known.shapeOf(fits.graph.entry(fits.graph.heads()[0])).rank(), 64u);
+  TestGraph deep(chainOf(10000));
+  scalar.shapes = {{deep.at("x").node, {}}};
+  EXPECT_EQ(describeError(infer(deep.context, deep, scalar, {})),
+            "[infer_conflict] operator 'expand_dims', node 'y65' (expand_dims): output 0 would have the shape (65 "
+            "dimensions, more than 64), expected dimensions from 0 and at most 2^48 elements");
+}
+
 TEST(Infer, E_51_SparseStorageIsRefused) {
   TestGraph g("w = var {__shape__=(4,4), __storage_type__=2}; x = var {__shape__=(4,4)}; y = dot(x, w)");
   EXPECT_EQ(describeError(infer(g.context, g, {}, {})),

@@ -3,6 +3,7 @@
 #include "formats/json/reader.h"
 
 #include "formats/json/writer.h"
+#include "ir/bodies.h"
 #include "tests/support/small_ops.h"
 
 #include "gtest/gtest.h"
@@ -158,10 +159,16 @@ TEST(JsonReader, VariablesHaveNoSubgraphs) {
 }
 
 TEST(JsonReader, NestingIsBounded) {
-  std::string text = "{\"nodes\": []";
-  for (int i = 0; i < 70; ++i)
-    text = R"({"nodes": [{"op": "o", "name": "n", "inputs": [], "subgraphs": [)" + text + "]}]";
-  GradcError error = readError(text);
+  auto nested = [](int levels) {
+    const std::string end = R"(, "arg_nodes": [], "heads": [[0, 0, 0]]})";
+    std::string text = R"({"nodes": [{"op": "o", "name": "n", "inputs": []}])" + end;
+    for (; levels > 0; --levels)
+      text = R"({"nodes": [{"op": "o", "name": "n", "inputs": [], "subgraphs": [)" + text + "]}]" + end;
+    return text;
+  };
+  SmallContext context;
+  EXPECT_EQ(nestedGraphs(read(context, nested(64)).graph).size(), 65u) << "the root is in no other graph";
+  GradcError error = readError(nested(65));
   EXPECT_EQ(error.kind, ErrorKind::BadJson);
   EXPECT_EQ(error.message, "sub-graphs are nested more than 64 levels deep");
 }
@@ -180,6 +187,21 @@ TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
       << "a list over heads, of which there are as many";
   ASSERT_EQ(loaded.warnings.size(), 1u);
   EXPECT_NE(loaded.warnings[0].find("'dtype'"), std::string::npos);
+}
+
+// As an error does, a warning says which body it is about.
+TEST(JsonReader, CF_22_WarningsAboutBodies) {
+  const std::string inner = R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "unused",
+      "inputs": []}], "arg_nodes": [0, 1], "heads": [[0, 0, 0]]})";
+  auto around = [](const std::string &name, const std::string &bodies) {
+    return R"({"nodes": [{"op": "null", "name": "y", "inputs": []}, {"op": "o", "name": ")" + name +
+           R"(", "inputs": [[0, 0, 0]], "subgraphs": [)" + bodies + R"(]}], "arg_nodes": [0], "heads": [[1, 0, 0]]})";
+  };
+  SmallContext context;
+  EXPECT_EQ(
+      read(context, around("loop", around("", inner) + ", " + inner)).warnings,
+      (std::vector<std::string>{"node 'loop' > body 0 > node '#1' > body > dropped 1 node no head reaches: 'unused'",
+                                "node 'loop' > body 1 > dropped 1 node no head reaches: 'unused'"}));
 }
 
 TEST(JsonReader, UnknownKeysAreIgnoredWithAWarning) {

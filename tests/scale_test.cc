@@ -3,8 +3,10 @@
 #include "passes/append_optimizer.h"
 #include "passes/backward_link.h"
 #include "passes/infer.h"
+#include "passes/memory/plan_memory.h"
 #include "passes/targets/lower_to.h"
 #include "passes/targets/target.h"
+#include "runtime/executor.h"
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
@@ -173,6 +175,60 @@ TEST(Scale, CLI_06_ParametersBesideHeads) {
     const Graph graph = manyHeads(context, n);
     const Graph gradients = cantFail(buildGradient(context, graph, everyVariable(graph), {})).graph;
     return secondsOf([&] { EXPECT_EQ(cantFail(appendOptimizer(context, gradients, {})).parameters.size(), n); });
+  });
+}
+
+/// What is needed to run the heads of a graph.
+struct Planned {
+  Graph graph;
+  Inference inference;
+  RequestTable requests;
+  MemoryPlan plan;
+
+  Planned(Context &context, GraphBuilder &builder, Value head)
+      : graph(cantFail(std::move(builder).freeze({head}, {})).graph),
+        inference(cantFail(infer(context, graph, {}, InferOptions()))), requests(countRequests(graph, {})),
+        plan(cantFail(planMemory(context, graph, inference, requests, PlanOptions()))) {}
+};
+
+// Each output of the node in the middle is looked for among what the node takes over, not among its inputs.
+TEST(Scale, CLI_06_InstructionOfAsManyOutputsAsInputs) {
+  expectLinear(2000, [](uint32_t n) {
+    TestContext context;
+    GraphBuilder builder(context);
+    const AttrText shape{"__shape__", "(1,)"};
+    std::vector<Value> in, out;
+    for (uint32_t i = 0; i < n; ++i)
+      in.push_back(builder.addVariable("x" + std::to_string(i), context.attrs(ArrayRef<AttrText>(shape))));
+    const NodeId cast =
+        builder.addKind(kindOf(context, "amp_multicast", {{"num_outputs", std::to_string(n)}}), in, NodeId());
+    for (uint32_t i = 0; i < n; ++i) out.push_back(Value{cast, static_cast<uint16_t>(i)});
+    const Value y{builder.addKind(kindOf(context, "add_n", {{"num_args", std::to_string(n)}}), out, NodeId())};
+    const Planned planned(context, builder, y);
+    ExecOptions options;
+    options.backend = Backend::Reference;
+    return secondsOf(
+        [&] { cantFail(Executor::create(planned.graph, planned.inference, planned.requests, planned.plan, options)); });
+  });
+}
+
+// Many copies of one value in the same bytes, all of which die at once.
+TEST(Scale, CLI_06_MEM_03_CheckOfAPlanOfManyCopies) {
+  expectLinear(4000, [](uint32_t n) {
+    TestContext context;
+    GraphBuilder builder(context);
+    const AttrText shape{"__shape__", "(4,)"};
+    const Value x = builder.addVariable("x", context.attrs(ArrayRef<AttrText>(shape)));
+    const Value e{builder.addKind(kindOf(context, "exp"), {x}, NodeId())};
+    const KindRef copy = kindOf(context, "_copy");
+    std::vector<Value> copies;
+    for (uint32_t i = 0; i < n; ++i) copies.push_back(Value{builder.addKind(copy, {e}, NodeId())});
+    const Value y{builder.addKind(kindOf(context, "add_n", {{"num_args", std::to_string(n)}}), copies, NodeId())};
+    const Planned planned(context, builder, y);
+    EXPECT_EQ(planned.plan.offset[planned.graph.entry(planned.graph.inputs(planned.graph.heads()[0].node)[1])],
+              planned.plan.offset[planned.graph.entry(planned.graph.inputs(planned.graph.heads()[0].node)[0])]);
+    return secondsOf(
+        [&] { cantFail(checkPlan(planned.graph, planned.inference, planned.requests, planned.plan, PlanOptions())); });
   });
 }
 

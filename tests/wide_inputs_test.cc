@@ -1,5 +1,6 @@
 // Operators of more inputs than a machine word has bits: the same keep-lists, plans and gradients as those of few.
 #include "ir/grad_rule.h"
+#include "ir/graph_builder.h"
 #include "ir/inference.h"
 #include "ir/verify.h"
 #include "ops/kernel_dispatch.h"
@@ -93,6 +94,65 @@ TEST(WideInputs, RC_04_Sum) {
     expectOperandsAreNotKept(d.gradient, count);
     expectGradients(d.gradient, count, {1}, [](uint32_t) { return -1.0f; });
   }
+}
+
+KindRef kindOf(StringRef op, std::initializer_list<AttrText> attrs = {}) {
+  Context &context = testContext();
+  return cantFail(context.kind(*context.ops.find(op), context.attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size()))));
+}
+
+/// The same as `overNegatives` of many operands, which text would take too long to name.
+Graph overManyNegatives(StringRef op, uint32_t count) {
+  GraphBuilder builder(testContext());
+  const AttrText shape{"__shape__", "(1,)"};
+  const Attrs attrs = testContext().attrs(ArrayRef<AttrText>(shape));
+  std::vector<Value> operands;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Value x = builder.addVariable(numbered("x", i), attrs);
+    operands.push_back(Value{builder.addKind(kindOf("negative"), {x}, NodeId())});
+    builder.setName(operands.back().node, "p", std::to_string(i));
+  }
+  const std::string number = std::to_string(count);
+  const KindRef kind =
+      op == "Concat" ? kindOf(op, {{"num_args", number}, {"dim", "0"}}) : kindOf(op, {{"num_args", number}});
+  const Value c{builder.addKind(kind, operands, NodeId())}, w = builder.addVariable("w", Attrs());
+  const Value y{builder.addKind(kindOf("elemwise_mul"), {c, w}, NodeId())};
+  return cantFail(std::move(builder).freeze({y}, {})).graph;
+}
+
+Expected<GradientResult> gradientOfMany(const Graph &graph) {
+  GradientRequest request;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.name(NodeId(n)).starts_with("x")) request.wrt.push_back({Value{NodeId(n)}});
+  return buildGradient(testContext(), graph, request, GradientOptions());
+}
+
+// As many as an operator may have outputs, and the gradient one for each input.
+TEST(WideInputs, RC_04_AsManyAsThereAreOutputs) {
+  const uint32_t count = kMaxIndex;
+  for (StringRef op : {"Concat", "stack", "add_n"}) {
+    SCOPED_TRACE(op.str());
+    const Graph graph = overManyNegatives(op, count), gradient = cantFail(gradientOfMany(graph)).graph;
+    const Inference inference = cantFail(infer(testContext(), gradient, {}, InferOptions()));
+    const RequestTable requests = countRequests(gradient, {});
+    for (Value p : graph.inputs(graph.inputs(graph.heads()[0].node)[0].node))
+      ASSERT_EQ(requests.reads[gradient.entry(p)], 1u) << "node " << p.node.value;
+    const MemoryPlan plan = cantFail(planMemory(testContext(), gradient, inference, requests, PlanOptions()));
+    EXPECT_EQ(describeError(checkPlan(gradient, inference, requests, plan, PlanOptions())), "success");
+    const bool isSum = op == "add_n";
+    DimsBuffer shape{isSum ? int64_t{1} : int64_t{count}};
+    if (op == "stack") shape.push_back(1);
+    expectGradients(gradient, count, shape, [&](uint32_t i) { return isSum ? -1.0f : -static_cast<float>(i + 1); });
+  }
+}
+
+TEST(WideInputs, RC_04_MoreThanThereAreOutputs) {
+  for (StringRef op : {"Concat", "stack"}) {
+    const std::string message = describeError(gradientOfMany(overManyNegatives(op, kMaxIndex + 1)));
+    EXPECT_TRUE(StringRef(message).ends_with("would have 65536 outputs, more than 65535")) << message;
+  }
+  EXPECT_EQ(describeError(gradientOfMany(overManyNegatives("add_n", kMaxIndex + 1))), "success")
+      << "the gradient is the same for all";
 }
 
 // y = x0 + … + x39 without x35, which is not read; adds 1 to x33; no gradient flows to x39.

@@ -291,20 +291,29 @@ int64_t SourceMap::offsetOf(const Place &place) const {
   return place.node.isValid() && place.node.value < at->nodes.size() ? at->nodes[place.node.value].begin : -1;
 }
 
+/// For each graph of the file the one that it is a sub-graph of.
+static std::vector<uint32_t> ownersOf(const RawFile &file) {
+  std::vector<uint32_t> owners(file.graphs.size());
+  for (uint32_t owner = 0; owner < file.graphs.size(); ++owner)
+    for (const auto &[node, position] : file.graphs[owner].subgraphs) owners[position] = owner;
+  return owners;
+}
+
 // The path to a graph of the file, from the root down: "node 'loop' > body > ". Its owners are not assembled yet.
-std::string pathTo(const RawFile &file, uint32_t position) {
+static std::string pathTo(const RawFile &file, ArrayRef<uint32_t> owners, uint32_t position) {
   std::string path;
-  for (uint32_t owner = position + 1; owner < file.graphs.size(); ++owner) {
-    const RawGraph &graph = file.graphs[owner];
-    auto found = llvm::find_if(graph.subgraphs, [&](const auto &row) { return row.second == position; });
-    if (found == graph.subgraphs.end()) continue;
+  for (; position + 1 < file.graphs.size(); position = owners[position]) {
+    const RawGraph &graph = file.graphs[owners[position]];
+    // The file lists sub-graphs in the order of their nodes, and positions in the order in which they end.
+    const auto found =
+        llvm::lower_bound(graph.subgraphs, position, [](const auto &row, uint32_t key) { return row.second < key; });
     const uint32_t node = found->first;
-    auto isOfNode = [&](const auto &row) { return row.first == node; };
-    const ptrdiff_t body = std::count_if(graph.subgraphs.begin(), found, isOfNode);
-    const bool isOnly = llvm::count_if(graph.subgraphs, isOfNode) == 1;
+    const auto first =
+        llvm::lower_bound(graph.subgraphs, node, [](const auto &row, uint32_t key) { return row.first < key; });
+    const bool isOnly =
+        first == found && (std::next(found) == graph.subgraphs.end() || std::next(found)->first != node);
     const std::string label = graph.name(node).empty() ? "#" + std::to_string(node) : graph.name(node).str();
-    path = "node '" + label + "' > " + bodyName(isOnly ? 1 : 2, body) + " > " + path;
-    position = owner;
+    path = "node '" + label + "' > " + bodyName(isOnly ? 1 : 2, found - first) + " > " + path;
   }
   return path;
 }
@@ -322,13 +331,17 @@ Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
   const int64_t version = mxnetVersion(file.graphs.back().attrs);
   std::vector<Assembled> done;
   done.reserve(file.graphs.size());
+  const std::vector<uint32_t> owners = ownersOf(file);
   for (RawGraph &raw : file.graphs) {
     const bool isRoot = &raw == &file.graphs.back();
+    const uint32_t position = static_cast<uint32_t>(&raw - file.graphs.data());
+    const size_t numWarnings = out.warnings.size();
     Expected<Assembled> assembled = Assembler(context, file.tables, raw, done, out).run(version, isRoot);
     if (!assembled)
-      return amend(assembled.takeError(), [&](GradcError &info) {
-        info.message = pathTo(file, static_cast<uint32_t>(&raw - file.graphs.data())) + info.message;
-      });
+      return amend(assembled.takeError(),
+                   [&](GradcError &info) { info.message = pathTo(file, owners, position) + info.message; });
+    for (size_t i = numWarnings; i < out.warnings.size(); ++i)
+      out.warnings[i] = pathTo(file, owners, position) + out.warnings[i];
     done.push_back(std::move(*assembled));
     raw = RawGraph();
   }

@@ -174,7 +174,7 @@ bool JsonHandler::checkGraphAttr(bool isFine) {
 }
 
 bool JsonHandler::beginGraph() {
-  if (frames.size() == maxNesting)
+  if (frames.size() > maxNesting)  // the root is in no other
     return fail(ErrorKind::BadJson, offset() - 1,
                 "sub-graphs are nested more than " + Twine(maxNesting) + " levels deep");
   frames.push_back(std::make_unique<Frame>());

@@ -59,7 +59,8 @@ void printValues(const AttrSpec &, raw_ostream &os, const void *params) {
 }
 
 constexpr AttrSpec valuesAttr() {
-  AttrSpec spec = required<&ConstantParams::numbers>("values", "elements of dtype in row-major order");
+  AttrSpec spec = required<&ConstantParams::numbers>("values", "in row-major order");
+  spec.typeName = "tuple of elements of dtype";
   spec.parse = parseValues;
   spec.print = printValues;
   spec.isInRange = nullptr;

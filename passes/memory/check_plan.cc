@@ -32,7 +32,7 @@ class PlanReplay {
   PlanReplay(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
              const PlanOptions &options)
       : graph(graph), inference(inference), requests(requests), plan(plan), options(options), pending(requests.reads),
-        isCallers(graph, 0) {}
+        placeOf(graph, 0), isCallers(graph, 0) {}
 
   Error run() {
     if (Error error = verifySchedule(graph, options.schedule)) return error;
@@ -143,12 +143,12 @@ class PlanReplay {
     if (!pair) return bad(n, "output " + nameOf(n, output) + " takes over an input the operator does not let it take");
     if (!pair->isIdentity)
       for (EntryId owner : range->second.owners) {
-        uint32_t now = readsAt(n, owner);
-        if (pending[owner] != now || (owner == source && now != 1) || (owner != source && now != 0))
+        const uint32_t here = owner == source ? 1 : 0;
+        if (pending[owner] != here || (here && readsAt(n, owner) != 1))
           return bad(n, "output " + nameOf(n, output) + " overwrites entry " + Twine(owner.value) +
                             ", which is read again");
       }
-    range->second.owners.push_back(e);
+    addOwner(range->second, e);
     return Error::success();
   }
 
@@ -163,7 +163,7 @@ class PlanReplay {
       if (pending[owner] != 0)
         return bad(n, "output " + nameOf(n, output) + " overwrites entry " + Twine(owner.value) +
                           ", which its group or a later node still reads");
-    range.owners.push_back(e);
+    addOwner(range, e);
     return Error::success();
   }
 
@@ -238,8 +238,18 @@ class PlanReplay {
     auto range = live.find(plan.offset[e]);
     if (range == live.end()) return;
     SmallVectorImpl<EntryId> &owners = range->second.owners;
-    owners.erase(std::remove(owners.begin(), owners.end(), e), owners.end());
+    const uint32_t place = placeOf[e];
+    if (place >= owners.size() || owners[place] != e) return;
+    owners[place] = owners.back();
+    placeOf[owners[place]] = place;
+    owners.pop_back();
     if (owners.empty()) live.erase(range);
+  }
+
+  // Any number of entries may share bytes, such as copies of one value, so none is looked for among the others.
+  void addOwner(Range &range, EntryId e) {
+    placeOf[e] = static_cast<uint32_t>(range.owners.size());
+    range.owners.push_back(e);
   }
 
   const Graph &graph;
@@ -248,6 +258,7 @@ class PlanReplay {
   const MemoryPlan &plan;
   const PlanOptions &options;
   EntryMap<uint32_t> pending;                       // reads still to come
+  EntryMap<uint32_t> placeOf;                       // among the owners of its range
   EntryMap<uint8_t> isCallers;                      // may be in the caller's memory
   SmallVector<EntryId, 8> done, inside;             // since the last call of endGroup
   std::map<int64_t, Range> live;                    // by offset
