@@ -67,11 +67,32 @@ def lstm(path, steps=35, hidden=256, classes=50):
     s.write(path, s.softmax(s.dense('dense', h, (s.variable('dense_weight'), s.variable('dense_bias')), classes)))
 
 
+def fused_lstm(path, layers=2, batch=32, hidden=256, classes=50):
+    """The operator RNN as gluon calls it, over data of (batch, steps, hidden), and a softmax of its last output."""
+    s = Symbol()
+    steps = s.add('SwapAxis', 'steps', (s.variable('data'),), dim1='0', dim2='1')
+    zeros = [s.add('_zeros', name, shape=str((layers, batch, hidden))) for name in ('h0', 'c0')]
+    x = s.add('RNN', 'rnn', (steps, s.variable('rnn_parameters'), *zeros), mode='lstm', state_size=str(hidden),
+              num_layers=str(layers))
+    x = s.add('SequenceLast', 'last', (x,))
+    s.write(path, s.softmax(s.dense('dense', x, (s.variable('dense_weight'), s.variable('dense_bias')), classes)))
+
+
+def words(path, count=50000, width=128):
+    """A word predicts the next one: an embedding, and a softmax over all words."""
+    s = Symbol()
+    x = s.add('Embedding', 'embedding', (s.variable('data'), s.variable('embedding_weight')), input_dim=str(count),
+              output_dim=str(width))
+    s.write(path, s.softmax(s.dense('dense', x, (s.variable('dense_weight'), s.variable('dense_bias')), count)))
+
+
 def networks(folder, graphs, steps):
     """Networks by name. Files made here go to `folder`; those that MXNet saved come from `graphs`, if it has them."""
-    mlp, cell = os.path.join(folder, 'mlp.json'), os.path.join(folder, 'lstm.json')
+    mlp, cell, rnn, vocabulary = (os.path.join(folder, name + '.json') for name in ('mlp', 'lstm', 'rnn', 'words'))
     perceptron(mlp)
     lstm(cell)
+    fused_lstm(rnn)
+    words(vocabulary)
     label = lambda batch, classes: {'softmax_label': ([batch], classes)}
     found = {
         'lenet': (os.path.join(DEMO, 'lenet.json'), {'data': ([64, 1, 28, 28], 0), **label(64, 10)}, steps),
@@ -79,6 +100,8 @@ def networks(folder, graphs, steps):
         'mlp-8x512': (mlp, {'data': ([64, 512], 0), **label(64, 512)}, steps),
         'lstm-35x256': (cell, {'data': ([32, 35, 256], 0), 'h0': ([32, 256], 0), 'c0': ([32, 256], 0),
                                **label(32, 50)}, steps),
+        'rnn-2x256': (rnn, {'data': ([32, 35, 256], 0), **label(32, 50)}, steps),
+        'words-50000': (vocabulary, {'data': ([128], 50000), **label(128, 50000)}, min(steps, 8)),
     }
     saved = {
         'lenet-train': ({'data': ([64, 1, 28, 28], 0), **label(64, 10)}, steps),

@@ -63,7 +63,7 @@ class TorchPeer:
         self.program = [(node, self.attrs(node)) for node in self.nodes if node['op'] != 'null']
         self.inputs = {name: torch.randint(0, classes, shape) if classes else torch.randn(*shape)
                        for name, (shape, classes) in inputs.items()}
-        self.parameters, self.states = {}, {}
+        self.parameters, self.states, self.modules = {}, {}, {}
         with torch.no_grad():
             self.forward()
         self.run = torch.compile(self.forward) if compiles else self.forward
@@ -81,6 +81,13 @@ class TorchPeer:
             self.parameters[name] = made.requires_grad_(True)
         return self.parameters[name]
 
+    def recurrent(self, a, name, x):
+        """torch.nn.LSTM with weights of its own and states of zero."""
+        if name not in self.modules:
+            made = self.modules[name] = self.torch.nn.LSTM(x.shape[2], a['state_size'], a['num_layers'])
+            self.parameters.update({'%s.%s' % (name, key): value for key, value in made.named_parameters()})
+        return self.modules[name](x)
+
     def forward(self):
         values, y = {}, None
         position = {id(node): i for i, node in enumerate(self.nodes)}
@@ -93,7 +100,8 @@ class TorchPeer:
         return y if y.dim() == 0 else y.sum()
 
     def call(self, op, a, names, operands):
-        torch, f, x = self.torch, self.torch.nn.functional, operands[0]
+        torch, f = self.torch, self.torch.nn.functional
+        x = operands[0] if operands else None
         if op == 'Convolution':
             w = self.parameter(names[1], (a['num_filter'], x.shape[1] // a.get('num_group', 1)) + a['kernel'])
             b = self.parameter(names[2], (a['num_filter'],)) if len(names) > 2 else None
@@ -119,6 +127,16 @@ class TorchPeer:
             return x + operands[1]
         if op == 'elemwise_mul':
             return x * operands[1]
+        if op == 'Embedding':
+            return f.embedding(x, self.parameter(names[1], (a['input_dim'], a['output_dim'])))
+        if op == 'RNN':
+            return self.recurrent(a, names[1], x)[0]
+        if op == '_zeros':
+            return torch.zeros(a['shape'])
+        if op == 'SequenceLast':
+            return x[-1]
+        if op == 'SwapAxis':
+            return x.swapaxes(a['dim1'], a['dim2'])
         if op == 'SliceChannel':
             parts = x.chunk(a['num_outputs'], a.get('axis', 1))
             return [p.squeeze(a.get('axis', 1)) for p in parts] if a.get('squeeze_axis') else list(parts)

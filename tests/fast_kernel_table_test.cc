@@ -33,10 +33,9 @@ TEST(FastKernelTable, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
   }
 }
 
-/// Operators in gradients of operators with a fast kernel that have none: numbers, a column per channel repeated, and the
-/// gradient of RNN that sequences of different lengths have.
-constexpr StringRef kGradientsOnReference[] = {"_RNN_grad",         "_broadcast_axis_like", "_in_training",
-                                               "_product_gradient", "_repeat_axes_like",    "_zeros_without_dtype"};
+/// Operators in gradients of operators with a fast kernel that have none: numbers, and a column per channel repeated.
+constexpr StringRef kGradientsOnReference[] = {"_broadcast_axis_like", "_in_training", "_product_gradient",
+                                               "_repeat_axes_like", "_zeros_without_dtype"};
 
 TEST(FastKernelTable, A_10_GradientsOfFastOperatorsAreFast) {
   std::set<std::string> slow;

@@ -38,6 +38,17 @@ const Layers kLayers[] = {
     {"x, w, h", "state_size=72, num_layers=2, mode=rnn_tanh", {6, 13, 72}},
     {"x, w, h", "state_size=90, num_layers=2, mode=rnn_relu, bidirectional=True", {2, 9, 7}},
     {"x, w, h", "state_size=5, num_layers=1, mode=rnn_relu", {1, 3, 4}},
+    {"x, w, h, c", "state_size=128, num_layers=2, mode=lstm", {3, 5, 5}},  // rows of gates that are padded
+    {"x, w, h", "state_size=256, num_layers=1, mode=gru", {2, 5, 3}},
+    {"x, w, h, c, n", "state_size=37, num_layers=2, mode=lstm, use_sequence_length=True", {5, 13, 9}},
+    {"x, w, h, c, n",
+     "state_size=48, num_layers=2, mode=lstm, use_sequence_length=True, bidirectional=True, projection_size=33,"
+     " state_outputs=True",
+     {4, 12, 8}},
+    {"x, w, h, n",
+     "state_size=43, num_layers=2, mode=gru, use_sequence_length=True, bidirectional=True, state_outputs=True",
+     {4, 13, 9}},
+    {"x, w, h, n", "state_size=72, num_layers=1, mode=rnn_tanh, use_sequence_length=True", {6, 13, 72}},
 };
 
 /// Gradients of a sum over squares, which make the forward node run, too.
@@ -50,11 +61,24 @@ struct Training {
     const Graph forward = cantFail(parseGraph(context, textOf(layers)));
     bindings = drawBindings(forward, {{"x", layers.data}});
     for (double &weight : bindings["w"].values) weight *= 0.2;  // that gradients neither vanish nor explode
+    if (bindings.contains("n")) endSequences(layers.data);
     bindings["p1_0"] = cantFail(NaiveRun::run(forward, bindings, NaiveOptions())).heads()[0];
     std::vector<std::string> variables;
     for (const auto &[name, values] : bindings)
-      if (name != "p1_0") variables.push_back(name);
+      if (name != "p1_0" && name != "n") variables.push_back(name);
     graph = cantFail(derivativeGraph(context, forward, variables, 1));
+  }
+
+  // Sequences of no steps, of all and of more than there are; the data beyond their ends must not be read.
+  void endSequences(const DimsBuffer &data) {
+    const auto time = static_cast<size_t>(data[0]), batch = static_cast<size_t>(data[1]);
+    const auto width = static_cast<std::ptrdiff_t>(data[2]);
+    for (size_t n = 0; n < batch; ++n) {
+      const size_t length = n % (time + 2);
+      bindings["n"].values[n] = static_cast<double>(length);
+      for (size_t t = length; t < time; ++t)
+        std::fill_n(bindings["x"].values.begin() + static_cast<std::ptrdiff_t>(t * batch + n) * width, width, NAN);
+    }
   }
 
   static std::string textOf(const Layers &layers) {
@@ -81,7 +105,7 @@ TEST(RnnKernels, RUN_02_GradientsWithATapeAndWithout) {
           const FastResult found = runFast(*training.graph, training.bindings, options);
           EXPECT_EQ(difference(found.heads, expected, *training.graph, fastTolerance(type)), "") << threads;
           EXPECT_EQ(found.numTapes, keepsTapes ? 1u : 0u);
-          EXPECT_TRUE(found.operators.contains("_backward_RNN"));
+          EXPECT_TRUE(found.operators.contains(training.bindings.contains("n") ? "_RNN_grad" : "_backward_RNN"));
           const FastResult again = runFast(*training.graph, training.bindings, options);
           for (size_t h = 0; h < found.heads.size(); ++h) EXPECT_EQ(found.heads[h].values, again.heads[h].values);
         }
@@ -123,6 +147,21 @@ TEST(RnnKernels, RUN_02_TapesAreOfTheSameOperands) {
   }
 }
 
+TEST(RnnKernels, RUN_02_TapesAreOfTheSameLengths) {
+  const std::string attrs = "{state_size=5, num_layers=1, mode=gru, use_sequence_length=True}";
+  for (const char *lengths : {"m", "n"}) {
+    TestGraph g("y = RNN(x, w, h, m) " + attrs + "; d = _RNN_grad(x, w, h, y, v, " + lengths + ") " + attrs +
+                " ^y; heads y, d, d:1");
+    Bindings bindings = drawBindings(g, {{"x", DimsBuffer{3, 4, 5}}, {"v", DimsBuffer{3, 4, 5}}});
+    bindings["m"].values = {3, 1, 2, 0};
+    if (bindings.contains("n")) bindings["n"].values = {1, 3, 0, 2};
+    const FastResult found = runFast(g, bindings, FastOptions());
+    EXPECT_EQ(found.numTapes, StringRef(lengths) == "m" ? 1u : 0u);
+    const NaiveRun expected = cantFail(NaiveRun::run(g, bindings, NaiveOptions()));
+    EXPECT_EQ(difference(found.heads, expected, g, fastTolerance(DType::Float64)), "") << lengths;
+  }
+}
+
 double unitsApart(float found, double expected) {
   const float size = static_cast<float>(std::abs(expected));
   return std::abs(found - expected) / (static_cast<double>(std::nextafter(size, 2.0f)) - size);
@@ -147,7 +186,7 @@ TEST(RnnKernels, RUN_02_SigmoidAndTangentWithinThreeUnits) {
 }
 
 template <class T> void compareProducts(Gemm<T> shape, bool packs) {
-  shape = dense(shape);
+  shape = withStrides(shape);
   std::vector<T> a(static_cast<size_t>(shape.m * shape.k)), b(static_cast<size_t>(shape.k * shape.n));
   std::vector<T> c(static_cast<size_t>(shape.m * shape.n)), expected;
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<T>(drawNumber(1, i));
@@ -176,14 +215,14 @@ TEST(RnnKernels, RUN_02_PreparedProductsOfAllForms) {
   for (unsigned threads : {1u, 3u})
     withThreads(threads, [] {
       for (int form = 0; form < 16; ++form)
-        for (int64_t m : {1, 16, 37}) {
+        for (const auto &[m, n] : {std::pair<int64_t, int64_t>{1, 67}, {16, 67}, {37, 67}, {16, 512}}) {
           SCOPED_TRACE(form);
           const bool transA = form & 1, transB = form & 2, packs = form & 4;
           compareProducts(
-              Gemm<float>{.transA = transA, .transB = transB, .m = m, .n = 67, .k = 41, .beta = form & 8 ? 1.0f : 0.0f},
+              Gemm<float>{.transA = transA, .transB = transB, .m = m, .n = n, .k = 41, .beta = form & 8 ? 1.0f : 0.0f},
               packs);
           compareProducts(
-              Gemm<double>{.transA = transA, .transB = transB, .m = m, .n = 67, .k = 41, .beta = form & 8 ? 1.0 : 0.0},
+              Gemm<double>{.transA = transA, .transB = transB, .m = m, .n = n, .k = 41, .beta = form & 8 ? 1.0 : 0.0},
               packs);
         }
     });

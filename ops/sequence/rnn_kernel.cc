@@ -2,8 +2,8 @@
 //
 // The gradient runs the layers again, keeping what each step received, then goes through them backwards. A gradient
 // check does so next to a run at the base point, whose steps select the pieces. Tested by tests/rnn_test.cc
-#include "ir/number.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/sequence/lengths.h"
 #include "ops/sequence/rnn.h"
 
 #include <algorithm>
@@ -193,14 +193,8 @@ class Run {
   }
   const double *parametersAt(int64_t offset) const { return tape.parameters + offset; }
 
-  /// Whether a step of a sequence is beyond its end. Lengths of any type are truncated to integers, NaN to 0.
   bool isBeyond(int64_t n, int64_t time) const {
-    if (ports.lengths == RnnPorts::kNone) return false;
-    int64_t length = 0;
-    dispatchNumeric(in[ports.lengths].dtype, [&](auto zero) {
-      length = convertNumber<int64_t>(in[ports.lengths].as<const decltype(zero)>()[n]);
-    });
-    return time >= length;
+    return ports.lengths != RnnPorts::kNone && time >= sequenceLength(in[ports.lengths], n, s.time);
   }
 
   /// Dropout between a layer and the next one.

@@ -14,11 +14,10 @@ using dnnl::memory;
 namespace gradc {
 namespace {
 
-memory::desc matrixDesc(int64_t rows, int64_t columns, memory::format_tag tag) {
-  return memory::desc({rows, columns}, memory::data_type::f32, tag);
-}
-memory::format_tag denseTag(bool isTransposed) {
-  return isTransposed ? memory::format_tag::ba : memory::format_tag::ab;
+/// A matrix whose rows, or columns if it is stored transposed, are `stride` elements apart.
+memory::desc matrixDesc(int64_t rows, int64_t columns, bool isTransposed, int64_t stride) {
+  const memory::dims strides = isTransposed ? memory::dims{1, stride} : memory::dims{stride, 1};
+  return memory::desc({rows, columns}, memory::data_type::f32, strides);
 }
 
 void guardedRun(llvm::function_ref<void()> run) {
@@ -33,15 +32,21 @@ void guardedRun(llvm::function_ref<void()> run) {
 
 }  // namespace
 
-PreparedProduct<float>::PreparedProduct(const Gemm<float> &shape, bool packsB) : shape(dense(shape)) {
+PreparedProduct<float>::PreparedProduct(const Gemm<float> &shape, bool packsB) : shape(withStrides(shape)) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // oneDNN counts some of it in int
-  if (Dim(shape.m) * shape.k > kMost || Dim(shape.k) * shape.n > kMost || Dim(shape.m) * shape.n > kMost) return;
-  const memory::desc a = matrixDesc(shape.m, shape.k, denseTag(shape.transA));
-  const memory::desc b = matrixDesc(shape.k, shape.n, denseTag(shape.transB));
-  const memory::desc c = matrixDesc(shape.m, shape.n, memory::format_tag::ab);
-  const memory::desc wanted = packsB ? matrixDesc(shape.k, shape.n, memory::format_tag::any) : b;
+  const Gemm<float> &g = this->shape;
+  if (Dim(g.transA ? g.k : g.m) * g.lda > kMost || Dim(g.transB ? g.n : g.k) * g.ldb > kMost ||
+      Dim(g.m) * g.ldc > kMost)
+    return;
+  const memory::desc a = matrixDesc(g.m, g.k, g.transA, g.lda), b = matrixDesc(g.k, g.n, g.transB, g.ldb);
+  const memory::desc c = matrixDesc(g.m, g.n, false, g.ldc);
+  const memory::desc any({g.k, g.n}, memory::data_type::f32, memory::format_tag::any);
+  const bool addsToC = g.beta != 0;
   const bool isMade = guarded([&] {
-    const dnnl::matmul::primitive_desc desc = matmulDescOf(a, wanted, c, shape.beta != 0);
+    dnnl::matmul::primitive_desc desc = matmulDescOf(a, packsB ? any : b, c, addsToC);
+    // Where oneDNN has no blocks of its own, it takes rows without gaps, whatever their distance.
+    if (packsB && desc.weights_desc() == matrixDesc(g.k, g.n, false, g.n))
+      desc = matmulDescOf(a, matrixDesc(g.k, g.n, false, rowStride<float>(g.n)), c, addsToC);
     const memory::desc packed = desc.weights_desc();
     packedB = memory(packed, dnnlEngine(), DNNL_MEMORY_NONE);
     if (packed != b) {

@@ -2,7 +2,7 @@
 // for others.
 //
 // If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the gradient
-// reruns the layers. Sequences of different lengths are left to the reference kernels. Tested by tests/rnn_kernels_test.cc
+// reruns the layers. Tested by tests/rnn_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/rnn_gradient.h"
@@ -18,20 +18,26 @@ RnnSizes sizesOf(const KernelSite &site) {
   return RnnSizes(site.kind->params<RnnParams>(), site.in[0].shape[0], site.in[0].shape[1], site.in[0].shape[2]);
 }
 
+/// The ports of a gradient node, which has lengths of sequences if it has an operand for them.
+RnnPorts backwardPorts(const RnnParams &params, size_t numInputs) {
+  const RnnPorts ports = RnnPorts::ofBackward(params, true);
+  return numInputs > ports.lengths ? ports : RnnPorts::ofBackward(params, false);
+}
+
 template <class T> class RnnForward : public PreparedKernel {
  public:
   explicit RnnForward(const KernelSite &site)
       : s(sizesOf(site)), layers(site, s, RnnPorts::ofForward(site.kind->params<RnnParams>())),
-        keepsSteps(site.keepsTape) {
+        hasLengths(site.kind->params<RnnParams>().useSequenceLength), keepsSteps(site.keepsTape) {
     RnnSpace<T> space(nullptr);
-    RnnTape<T>(space, site.kind->params<RnnParams>(), s, keepsSteps);
+    RnnTape<T>(space, site.kind->params<RnnParams>(), s, hasLengths, keepsSteps);
     layers.place(space);
     bytes = space.bytes();
   }
 
   void run(const KernelCall &call) override {
     RnnSpace<T> space(static_cast<T *>(call.workspace));
-    const RnnTape<T> tape(space, call.params<RnnParams>(), s, keepsSteps);
+    const RnnTape<T> tape(space, call.params<RnnParams>(), s, hasLengths, keepsSteps);
     layers.place(space);
     layers.run(call, tape);
     if (call.wants(0)) std::copy_n(tape.outputOf(s.layers - 1), tape.rows() * s.width(), call.out[0].as<T>());
@@ -54,15 +60,15 @@ template <class T> class RnnForward : public PreparedKernel {
 
   const RnnSizes s;
   RnnLayers<T> layers;
-  const bool keepsSteps;
+  const bool hasLengths, keepsSteps;
   size_t bytes;
 };
 
 template <class T> class RnnBackward : public PreparedKernel {
  public:
   explicit RnnBackward(const KernelSite &site)
-      : s(sizesOf(site)), ports(RnnPorts::ofBackward(site.kind->params<RnnParams>(), false)), gradient(site, s, ports),
-        hasTape(site.hasTape) {
+      : s(sizesOf(site)), ports(backwardPorts(site.kind->params<RnnParams>(), site.in.size())),
+        gradient(site, s, ports), hasTape(site.hasTape) {
     if (!hasTape) layers.emplace(site, s, ports);
     RnnSpace<T> space(nullptr);
     place(space, site.kind->params<RnnParams>());
@@ -82,7 +88,7 @@ template <class T> class RnnBackward : public PreparedKernel {
  private:
   RnnTape<T> place(RnnSpace<T> &space, const RnnParams &params) {
     RnnSpace<T> elsewhere(kept);
-    const RnnTape<T> tape(hasTape ? elsewhere : space, params, s, true);
+    const RnnTape<T> tape(hasTape ? elsewhere : space, params, s, ports.lengths != RnnPorts::kNone, true);
     if (layers) layers->place(space);
     gradient.place(space);
     return tape;
@@ -100,8 +106,7 @@ template <class T> class RnnBackward : public PreparedKernel {
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   const bool hasSteps = site.in[0].size() > 0;
-  if (!isFloatingKernelType(site.in[0].dtype) || !hasSteps || site.kind->params<RnnParams>().useSequenceLength)
-    return kernel;
+  if (!isFloatingKernelType(site.in[0].dtype) || !hasSteps) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
   return kernel;
 }
@@ -114,10 +119,11 @@ std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site) { return mak
 // Inference has already checked that a gradient node has its forward node's attributes.
 bool rnnTapeFits(const NodeKind &forward, ArrayRef<Value> forwardInputs, ArrayRef<Value> backwardInputs) {
   const RnnParams &params = forward.params<RnnParams>();
-  const RnnPorts from = RnnPorts::ofForward(params), to = RnnPorts::ofBackward(params, false);
+  const RnnPorts from = RnnPorts::ofForward(params), to = backwardPorts(params, backwardInputs.size());
   auto isSame = [&](size_t i, size_t j) { return forwardInputs[i] == backwardInputs[j]; };
   return isSame(0, 0) && isSame(1, 1) && isSame(from.state, to.state) &&
-         (!params.isLstm() || isSame(from.stateCell, to.stateCell));
+         (!params.isLstm() || isSame(from.stateCell, to.stateCell)) &&
+         (!params.useSequenceLength || isSame(from.lengths, to.lengths));
 }
 
 }  // namespace gradc::fast

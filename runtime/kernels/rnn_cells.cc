@@ -56,7 +56,7 @@ inline void stepRow(const CellRules &given, const CellStepRows<T> &cells, int64_
   const CellRules rules = knownRules<form>(given);
   using Gates = GatesOf<T, form>;
   const int64_t size = cells.size;
-  T *gates = cells.gates + row * form.gates() * size, *shares = cells.shares + row * form.gates() * size;
+  T *gates = cells.gates + row * cells.stride, *shares = cells.shares + row * cells.stride;
   const T *inputBias = cells.inputBias, *stateBias = cells.stateBias;
   const T *state = form.isGru() ? cells.state + row * size : nullptr;
   const T *cell = form.isLstm() ? cells.cell + row * size : nullptr;
@@ -90,8 +90,8 @@ inline void slopeRow(const CellRules &given, const CellSlopeRows<T> &cells, int6
   const CellRules rules = knownRules<form>(given);
   using Gates = GatesOf<T, form>;
   const int64_t size = cells.size;
-  T *gates = cells.gates + row * form.gates() * size;
-  T *shares = form.isGru() ? cells.shares + row * form.gates() * size : nullptr;
+  T *gates = cells.gates + row * cells.stride;
+  T *shares = form.isGru() ? cells.shares + row * cells.stride : nullptr;
   const T *state = form.isGru() ? cells.state + row * size : nullptr;
   const T *cell = form.isLstm() ? cells.cell + row * size : nullptr;
   const T *hiddenHead = cells.hiddenHead + row * size;

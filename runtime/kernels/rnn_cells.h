@@ -8,9 +8,9 @@
 namespace gradc::fast {
 
 /// `rows` rows of cells with `size` elements each. A gate has `size` contiguous elements; gates and shares of a row are in
-/// the order of CellPoint.
+/// the order of CellPoint, and `stride` elements from those of the next row.
 template <class T> struct CellStepRows {
-  int64_t rows, size;
+  int64_t rows, size, stride;
   T *gates;   // in: the shares of the input without bias; out: the gates
   T *shares;  // the shares of the state without bias; gru stores the share of its third gate with bias
   const T *inputBias, *stateBias;
@@ -22,7 +22,7 @@ template <class T> void stepCells(const CellRules &rules, const CellStepRows<T> 
 
 /// `state`, `cell`, `gates` and `shares` are those of the step.
 template <class T> struct CellSlopeRows {
-  int64_t rows, size;
+  int64_t rows, size, stride;
   T *gates;   // in: the gates; out: gradients of the shares of the input
   T *shares;  // gru: in: the shares of the state, of which only the third is read; out: their gradients. Otherwise
               // null: the gradients are those of the shares of the input

@@ -13,15 +13,18 @@ namespace gradc::fast {
 
 template <class T>
 RnnGradient<T>::RnnGradient(const KernelSite &site, const RnnSizes &s, const RnnPorts &ports) : s(s), ports(ports) {
-  const int64_t rows = s.time * s.batch;
+  const int64_t rows = s.time * s.batch, stride = gateStride<T>(s);
   for (int upper = 0; upper < std::min<int64_t>(s.layers, 2); ++upper) {
     const int64_t input = s.inputOf(upper);
     for (int direction = 0; direction < s.directions && (upper || site.wants(0)); ++direction)
-      toInput[upper][direction].emplace(Gemm<T>{.m = rows, .n = input, .k = s.gates, .beta = T(direction)}, true);
-    if (site.wants(1)) toInputWeight[upper].emplace(Gemm<T>{.transA = true, .m = s.gates, .n = input, .k = rows});
+      toInput[upper][direction].emplace(
+          Gemm<T>{.m = rows, .n = input, .k = s.gates, .lda = stride, .beta = T(direction)}, true);
+    if (site.wants(1))
+      toInputWeight[upper].emplace(Gemm<T>{.transA = true, .m = s.gates, .n = input, .k = rows, .lda = stride});
   }
-  if (site.wants(1)) toStateWeight.emplace(Gemm<T>{.transA = true, .m = s.gates, .n = s.output, .k = rows});
-  parts = rnnParts(site, s, Gemm<T>{.n = s.output, .k = s.gates, .beta = T{1}}, true);
+  if (site.wants(1))
+    toStateWeight.emplace(Gemm<T>{.transA = true, .m = s.gates, .n = s.output, .k = rows, .lda = stride});
+  parts = rnnParts(site, s, Gemm<T>{.n = s.output, .k = s.gates, .lda = stride, .beta = T{1}}, true);
 }
 
 template <class T> void RnnGradient<T>::place(RnnSpace<T> &space) {
@@ -48,14 +51,23 @@ template <class T> void RnnGradient<T>::place(RnnSpace<T> &space) {
   dCell = s.isLstm ? takeAligned(space, Dim(s.batch) * s.state) : nullptr;
   dHidden = s.hasProjection ? takeAligned(space, Dim(s.batch) * s.state) : nullptr;
   dStates = s.hasProjection ? takeAligned(space, rows * s.output) : nullptr;
+  const bool hasLengths = ports.lengths != RnnPorts::kNone;
+  keptState = hasLengths ? takeAligned(space, Dim(s.batch) * s.output) : nullptr;
+  keptCell = hasLengths && s.isLstm ? takeAligned(space, Dim(s.batch) * s.state) : nullptr;
+  data = hasLengths ? takeAligned(space, rows * s.input) : nullptr;
 }
 
 template <class T> void RnnGradient<T>::run(const KernelCall &call, const RnnTape<T> &tape) {
+  if (data) {
+    std::copy_n(call.in[0].as<const T>(), tape.rows() * s.input, data);
+    clearBeyond(call, ports, s, data, s.input, s.input);
+  }
   const T *dOutput = call.in[ports.head].as<const T>();
   for (int64_t layer = s.layers; layer-- > 0;) {
     T *dInput = layer > 0 ? gradients[layer % 2] : call.wants(0) ? call.out[0].as<T>() : nullptr;
     for (int64_t direction = 0; direction < s.directions; ++direction)
       runCell(call, tape, RnnCell(s, layer, direction), dOutput, dInput);
+    if (dInput) clearBeyond(call, ports, s, dInput, s.inputOf(layer), s.inputOf(layer));
     if (layer > 0) dropBetween(call, s, layer - 1, dInput);
     dOutput = dInput;
   }
@@ -78,6 +90,7 @@ void RnnGradient<T>::runCell(const KernelCall &call, const RnnTape<T> &tape, con
   parallelFor(static_cast<unsigned>(numParts), numParts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) runSteps(call, tape, cell, dOutput, parts[static_cast<size_t>(i)]);
   });
+  clearSteps(call, tape, cell);
   if (call.wants(2)) std::copy_n(dState, states, call.out[2].as<T>() + cell.index * states);
   if (s.isLstm && call.wants(3)) std::copy_n(dCell, cells, call.out[3].as<T>() + cell.index * cells);
   if (dInput) {
@@ -94,16 +107,20 @@ void RnnGradient<T>::runSteps(const KernelCall &call, const RnnTape<T> &tape, co
   const T *parameters = call.in[1].as<const T>();
   const T *weight = part.product.pack(parameters + cell.stateWeight, part.packed);
   T *state = dState + part.begin * s.output;
+  const int64_t stride = gateStride<T>(s);
   for (int64_t step = s.time; step-- > 0;) {
     const int64_t time = cell.timeOf(s, step), row = time * s.batch + part.begin;
+    if (keptState) std::copy_n(state, part.count * s.output, keptState + part.begin * s.output);
+    if (keptCell) std::copy_n(dCell + part.begin * s.state, part.count * s.state, keptCell + part.begin * s.state);
     const T *head = dOutput + row * s.width() + cell.direction * s.output;
     for (int64_t n = 0; n < part.count; ++n)
       for (int64_t j = 0; j < s.output; ++j) state[n * s.output + j] += head[n * s.width() + j];
     CellSlopeRows<T> rows;
     rows.rows = part.count;
     rows.size = s.state;
-    rows.gates = tape.gatesOf(cell) + row * s.gates;
-    rows.shares = tape.sharesOf(cell) ? tape.sharesOf(cell) + row * s.gates : nullptr;
+    rows.stride = stride;
+    rows.gates = tape.gatesOf(cell) + row * stride;
+    rows.shares = tape.sharesOf(cell) ? tape.sharesOf(cell) + row * stride : nullptr;
     rows.state = tape.statesBefore(cell) + row * s.output;
     rows.cell = s.isLstm ? tape.cellsBefore(cell) + row * s.state : nullptr;
     rows.hiddenHead = state;
@@ -119,7 +136,21 @@ void RnnGradient<T>::runSteps(const KernelCall &call, const RnnTape<T> &tape, co
     slopeCells(call.params<RnnParams>().rules(), rows);
     if (!rows.shares) std::fill_n(state, part.count * s.output, T{0});
     part.product.run(rows.shares ? rows.shares : rows.gates, weight, state, part.scratch);
+    for (int64_t n = part.begin; keptState && n < part.begin + part.count; ++n) {
+      if (!isBeyond(call, ports, n, time)) continue;
+      std::copy_n(keptState + n * s.output, s.output, dState + n * s.output);
+      if (keptCell) std::copy_n(keptCell + n * s.state, s.state, dCell + n * s.state);
+    }
   }
+}
+
+// Beyond the ends of sequences, neither factor of a gradient of parameters may be other than 0: data there may be NaN.
+template <class T>
+void RnnGradient<T>::clearSteps(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell) const {
+  clearBeyond(call, ports, s, tape.gatesOf(cell), s.gates, gateStride<T>(s));
+  if (T *shares = tape.sharesOf(cell)) clearBeyond(call, ports, s, shares, s.gates, gateStride<T>(s));
+  clearBeyond(call, ports, s, tape.statesBefore(cell), s.output, s.output);
+  if (s.hasProjection) clearBeyond(call, ports, s, dStates, s.output, s.output);
 }
 
 template <class T>
@@ -132,9 +163,9 @@ void RnnGradient<T>::writeParameters(const KernelCall &call, const RnnTape<T> &t
   if (s.hasProjection)
     multiply(Gemm<T>{true, false, s.output, s.state, tape.rows(), dStates, tape.hiddenOf(cell), s.output, s.state, T{0},
                      gradient + cell.projection, s.state});
-  sumColumns(gates, tape.rows(), s.gates, gradient + cell.inputBias);
+  sumColumns(gates, gateStride<T>(s), tape.rows(), s.gates, gradient + cell.inputBias);
   if (shares == gates) std::copy_n(gradient + cell.inputBias, s.gates, gradient + cell.stateBias);
-  else sumColumns(shares, tape.rows(), s.gates, gradient + cell.stateBias);
+  else sumColumns(shares, gateStride<T>(s), tape.rows(), s.gates, gradient + cell.stateBias);
 }
 
 template class RnnGradient<float>;

@@ -17,10 +17,11 @@ template <class T> class RnnGradient {
   void runCell(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *dOutput, T *dInput);
   void runSteps(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *dOutput,
                 RnnPart<T> &part) const;
+  void clearSteps(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell) const;
   void takeHead(const KernelCall &call, size_t port, const RnnCell &cell, int64_t count, T *to) const;
   void writeParameters(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *input);
   const T *inputOf(const KernelCall &call, const RnnTape<T> &tape, int64_t layer) const {
-    return layer == 0 ? call.in[0].as<const T>() : tape.outputOf(layer - 1);
+    return layer > 0 ? tape.outputOf(layer - 1) : data ? data : call.in[0].as<const T>();
   }
 
   const RnnSizes s;
@@ -33,6 +34,8 @@ template <class T> class RnnGradient {
   T *gradients[2] = {};  // of outputs of layers
   T *dState = nullptr, *dCell = nullptr;
   T *dHidden = nullptr, *dStates = nullptr;  // with a projection: before it; after it, at all times
+  // With lengths: dState and dCell before a step, and the data with zeros beyond the ends of sequences.
+  T *keptState = nullptr, *keptCell = nullptr, *data = nullptr;
 };
 
 }  // namespace gradc::fast

@@ -42,11 +42,20 @@ template <class T> void dropBetween(const KernelCall &call, const RnnSizes &s, i
 }
 
 template <class T>
+void clearBeyond(const KernelCall &call, const RnnPorts &ports, const RnnSizes &s, T *rows, int64_t size,
+                 int64_t stride) {
+  if (ports.lengths == RnnPorts::kNone) return;
+  for (int64_t row = 0; row < s.time * s.batch; ++row)
+    if (isBeyond(call, ports, row % s.batch, row / s.batch)) std::fill_n(rows + row * stride, size, T{0});
+}
+
+template <class T>
 RnnLayers<T>::RnnLayers(const KernelSite &site, const RnnSizes &s, const RnnPorts &ports) : s(s), ports(ports) {
   const int64_t rows = s.time * s.batch;
   for (int64_t layer = 0; layer < std::min<int64_t>(s.layers, 2); ++layer)
-    inputProducts.emplace_back(Gemm<T>{.transB = true, .m = rows, .n = s.gates, .k = s.inputOf(layer)}, true);
-  parts = rnnParts(site, s, Gemm<T>{.transB = true, .n = s.gates, .k = s.output}, true);
+    inputProducts.emplace_back(
+        Gemm<T>{.transB = true, .m = rows, .n = s.gates, .k = s.inputOf(layer), .ldc = gateStride<T>(s)}, true);
+  parts = rnnParts(site, s, Gemm<T>{.transB = true, .n = s.gates, .k = s.output, .ldc = gateStride<T>(s)}, true);
 }
 
 template <class T> void RnnLayers<T>::place(RnnSpace<T> &space) {
@@ -60,7 +69,7 @@ template <class T> void RnnLayers<T>::place(RnnSpace<T> &space) {
   for (RnnPart<T> &part : parts) {
     part.packed = takeBytes(space, part.product.packedBytes());
     part.scratch = takeBytes(space, part.product.scratchBytes());
-    part.shares = takeAligned(space, Dim(part.count) * s.gates);
+    part.shares = takeAligned(space, Dim(part.count) * gateStride<T>(s));
   }
 }
 
@@ -96,15 +105,17 @@ void RnnLayers<T>::runSteps(const KernelCall &call, const RnnTape<T> &tape, cons
                             RnnPart<T> &part) const {
   const T *parameters = call.in[1].as<const T>();
   const T *weight = part.product.pack(parameters + cell.stateWeight, part.packed);
+  const int64_t stride = gateStride<T>(s);
   T *sharesOfAll = tape.sharesOf(cell), *before = tape.statesBefore(cell), *after = tape.statesAfter(cell);
   for (int64_t step = 0; step < s.time; ++step) {
     const int64_t time = cell.timeOf(s, step), row = time * s.batch + part.begin;
-    T *shares = sharesOfAll ? sharesOfAll + row * s.gates : part.shares, *state = after + row * s.output;
+    T *shares = sharesOfAll ? sharesOfAll + row * stride : part.shares, *state = after + row * s.output;
     part.product.run(before + row * s.output, weight, shares, part.scratch);
     CellStepRows<T> rows;
     rows.rows = part.count;
     rows.size = s.state;
-    rows.gates = tape.gatesOf(cell) + row * s.gates;
+    rows.stride = stride;
+    rows.gates = tape.gatesOf(cell) + row * stride;
     rows.shares = shares;
     rows.inputBias = parameters + cell.inputBias;
     rows.stateBias = parameters + cell.stateBias;
@@ -118,12 +129,31 @@ void RnnLayers<T>::runSteps(const KernelCall &call, const RnnTape<T> &tape, cons
                        s.state, T{0}, state, s.output});
     if (!tape.hasOutputs()) continue;
     T *output = tape.outputOf(cell.layer) + row * s.width() + cell.direction * s.output;
-    for (int64_t n = 0; n < part.count; ++n) std::copy_n(state + n * s.output, s.output, output + n * s.width());
+    for (int64_t n = 0; n < part.count; ++n, output += s.width()) {
+      if (isBeyond(call, ports, part.begin + n, time)) {
+        keepStates(tape, cell, row + n);
+        std::fill_n(output, s.output, T{0});
+      } else {
+        std::copy_n(state + n * s.output, s.output, output);
+      }
+    }
   }
+}
+
+// The states after a step are those before it.
+template <class T> void RnnLayers<T>::keepStates(const RnnTape<T> &tape, const RnnCell &cell, int64_t row) const {
+  auto keep = [row](const T *before, T *after, int64_t size) {
+    std::copy_n(before + row * size, size, after + row * size);
+  };
+  keep(tape.statesBefore(cell), tape.statesAfter(cell), s.output);
+  if (s.isLstm) keep(tape.cellsBefore(cell), tape.cellsAfter(cell), s.state);
+  if (s.hasProjection) std::fill_n(tape.hiddenOf(cell) + row * s.state, s.state, T{0});
 }
 
 template std::vector<RnnPart<float>> rnnParts(const KernelSite &, const RnnSizes &, Gemm<float>, bool);
 template std::vector<RnnPart<double>> rnnParts(const KernelSite &, const RnnSizes &, Gemm<double>, bool);
+template void clearBeyond(const KernelCall &, const RnnPorts &, const RnnSizes &, float *, int64_t, int64_t);
+template void clearBeyond(const KernelCall &, const RnnPorts &, const RnnSizes &, double *, int64_t, int64_t);
 template void dropBetween(const KernelCall &, const RnnSizes &, int64_t, float *);
 template void dropBetween(const KernelCall &, const RnnSizes &, int64_t, double *);
 template class RnnLayers<float>;

@@ -1,6 +1,7 @@
 // The forward run of an RNN's layers, for the kernels of runtime/kernels/rnn.cc. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
+#include "ops/sequence/lengths.h"
 #include "runtime/kernels/prepared_product.h"
 #include "runtime/kernels/rnn_tape.h"
 
@@ -23,6 +24,16 @@ std::vector<RnnPart<T>> rnnParts(const KernelSite &site, const RnnSizes &s, Gemm
 /// Applies the dropout of training between a layer and the next: to its outputs, or to their gradients.
 template <class T> void dropBetween(const KernelCall &call, const RnnSizes &s, int64_t layer, T *values);
 
+/// Whether sequence n has ended before a time.
+inline bool isBeyond(const KernelCall &call, const RnnPorts &ports, int64_t n, int64_t time) {
+  return ports.lengths != RnnPorts::kNone && time >= sequenceLength(call.in[ports.lengths], n, call.in[0].shape[0]);
+}
+/// Writes zeros into the rows, of (time · batch, size), of times beyond the ends of sequences. Rows are `stride` apart.
+template <class T>
+void clearBeyond(const KernelCall &call, const RnnPorts &ports, const RnnSizes &s, T *rows, int64_t size,
+                 int64_t stride);
+
+/// Steps beyond the end of a sequence are computed like all others, and their results replaced.
 template <class T> class RnnLayers {
  public:
   RnnLayers(const KernelSite &site, const RnnSizes &s, const RnnPorts &ports);
@@ -34,6 +45,7 @@ template <class T> class RnnLayers {
  private:
   void runCell(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell);
   void runSteps(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, RnnPart<T> &part) const;
+  void keepStates(const RnnTape<T> &tape, const RnnCell &cell, int64_t row) const;
   PreparedProduct<T> &inputProduct(int64_t layer) { return inputProducts[layer > 0]; }
 
   const RnnSizes s;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ops/sequence/rnn.h"
+#include "runtime/kernels/prepared_product.h"
 
 namespace gradc::fast {
 
@@ -16,25 +17,30 @@ template <class T> T *takeBytes(RnnSpace<T> &space, size_t bytes) {
   return takeAligned(space, ceilDiv(static_cast<int64_t>(bytes), int64_t{sizeof(T)}));
 }
 
+/// Elements from the gates, or shares, of one row to those of the next.
+template <class T> int64_t gateStride(const RnnSizes &s) { return rowStride<T>(s.gates); }
+
 template <class T> class RnnTape {
  public:
-  /// `keepsSteps`: keeps gates, shares and hidden states of all cells, else only of the current one.
-  RnnTape(RnnSpace<T> &space, const RnnParams &params, const RnnSizes &s, bool keepsSteps)
+  /// `keepsSteps`: keeps gates, shares and hidden states of all cells, else only of the current one. `hasLengths`: sequences
+  /// have lengths.
+  RnnTape(RnnSpace<T> &space, const RnnParams &params, const RnnSizes &s, bool hasLengths, bool keepsSteps)
       : s(s), keepsSteps(keepsSteps) {
     const Dim rows = Dim(s.time) * s.batch, points = (rows + s.batch) * s.cells(), kept = keepsSteps ? s.cells() : 1;
-    const bool isApart = s.directions == 2 || params.drops();
+    const bool isApart = s.directions == 2 || params.drops() || hasLengths;
     outputs = isApart ? takeAligned(space, rows * s.width() * s.layers) : nullptr;
     states = takeAligned(space, points * s.output);
     cells = s.isLstm ? takeAligned(space, points * s.state) : nullptr;
-    gates = takeAligned(space, rows * kept * s.gates);
-    shares = params.mode == RnnMode::Gru ? takeAligned(space, rows * kept * s.gates) : nullptr;
+    gates = takeAligned(space, rows * kept * gateStride<T>(s));
+    shares = params.mode == RnnMode::Gru ? takeAligned(space, rows * kept * gateStride<T>(s)) : nullptr;
     hidden = s.hasProjection ? takeAligned(space, rows * kept * s.state) : nullptr;
     isOutputApart = isApart;
   }
 
   int64_t rows() const { return s.time * s.batch; }
   bool hasOutputs() const { return isOutputApart; }
-  /// (time · batch, directions · output), after dropout except in the last layer. The states, where these are the same.
+  /// (time · batch, directions · output), after dropout except in the last layer, 0 beyond the ends of sequences. The states,
+  /// where these are the same.
   T *outputOf(int64_t layer) const {
     return isOutputApart ? outputs + layer * rows() * s.width() : statesAfter(RnnCell(s, layer, 0));
   }
@@ -43,9 +49,9 @@ template <class T> class RnnTape {
   T *statesAfter(const RnnCell &cell) const { return blocks(states, cell.index, cell.direction == 0, s.output); }
   T *cellsBefore(const RnnCell &cell) const { return blocks(cells, cell.index, cell.direction == 1, s.state); }
   T *cellsAfter(const RnnCell &cell) const { return blocks(cells, cell.index, cell.direction == 0, s.state); }
-  /// As stepCells leaves them, (time · batch, gates); shares are null except for gru.
-  T *gatesOf(const RnnCell &cell) const { return gates + firstRow(cell) * s.gates; }
-  T *sharesOf(const RnnCell &cell) const { return shares ? shares + firstRow(cell) * s.gates : nullptr; }
+  /// As stepCells leaves them, (time · batch, gates), rows gateStride apart; shares are null except for gru.
+  T *gatesOf(const RnnCell &cell) const { return gates + firstRow(cell) * gateStride<T>(s); }
+  T *sharesOf(const RnnCell &cell) const { return shares ? shares + firstRow(cell) * gateStride<T>(s) : nullptr; }
   /// The states after each time, before the projection.
   T *hiddenOf(const RnnCell &cell) const { return hidden ? hidden + firstRow(cell) * s.state : statesAfter(cell); }
 

@@ -45,6 +45,7 @@ constexpr FastKernelRow kRows[] = {
     {"_LinearRegressionOutput_grad", fast::linearRegressionGrad, LayoutRole::Plain},
     {"_LogisticRegressionOutput_grad", fast::logisticRegressionGrad, LayoutRole::Plain},
     {"_MAERegressionOutput_grad", fast::maeRegressionGrad, LayoutRole::Plain},
+    {"_RNN_grad", fast::rnnBackward, LayoutRole::Plain, {}, {"RNN", fast::rnnTapeFits}},
     {"_SoftmaxOutput_grad", fast::softmaxOutputGrad, LayoutRole::Plain},
     {"_as_rows", fast::copy, LayoutRole::Plain},
     {"_backward_Activation", fast::activationBackward, LayoutRole::Elements},

@@ -39,7 +39,6 @@ constexpr OnReference kOnReference[] = {
     {"broadcast_* *(2,1,3) *(*4,1) -> *", "both operands are repeated"},
     {"_backward_broadcast_* -> *(3,1) *(1,4)", "both operands are repeated"},
     {"_backward_broadcast_* -> *(2,1,3) *(*4,1)", "both operands are repeated"},
-    {"RNN {*use_sequence_length=True*", "sequences of different lengths"},
     {"*softmax {*use_length=True*", "rows of different lengths"},
     {"topk {*ret_typ=mask*", "ones at positions"},
     {"*where {*(3,)*", "a condition per row"},
