@@ -117,11 +117,24 @@ def clipped_state():
     outputs = mx.nd.RNN(mx.nd.array(values(3, 2, 2, seed=2)), weights, zeros, zeros, state_size=2, num_layers=1, mode="lstm",
                         state_outputs=True, lstm_state_clip_min=-0.01, lstm_state_clip_max=0.01)
     largest = float(outputs[2].abs().max().asscalar())
-    return largest <= 0.01, largest
+    return largest <= 0.01, (largest,)
 
 
-# Each with what shows that it is still so.
+def whole_quotient():
+    """How many times b fits into a by the value of a mod b, and by its gradient toward b."""
+    a, b = mx.nd.array([1.0], dtype="float64"), mx.nd.array([0.1], dtype="float64")
+    b.attach_grad()
+    with mx.autograd.record():
+        rest = mx.nd.broadcast_mod(a, b)
+    rest.backward()
+    by_value, by_gradient = round(float(((a - rest) / b).asscalar())), -float(b.grad.asscalar())
+    return by_value == by_gradient, (by_value, by_gradient)
+
+
+# Each with what shows that it is still so: whether it is right, and what was found.
 OTHERS = [
+    (whole_quotient, "- `_mod`, `broadcast_mod` and `_rmod_scalar` have the floor of the rounded quotient as slope: by its value 1 mod\n"
+                     "  0.1 has {} times the divisor taken away, by its gradient {:g} times; gradc has the former in both.\n"),
     (clipped_state, "- `RNN` ignores `lstm_state_clip_min` and `lstm_state_clip_max` on a processor: under the bounds -0.01\n"
                     "  and 0.01 a state is {:.3g}; gradc clips.\n"),
 ]
@@ -276,7 +289,7 @@ def main():
     text += FOOT
     for check, says in OTHERS:
         is_right, found = check()
-        text += says.format(found)
+        text += says.format(*found)
         if is_right:
             print(f"right: {says}", file=sys.stderr)
             right += 1
