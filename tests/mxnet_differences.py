@@ -3,9 +3,9 @@
 Usage: python tests/mxnet_differences.py [-o docs/mxnet_differences.md]
 
 Needs a Python with mxnet 1.9.1 and numpy; nothing else in the project does. Each case is a graph of one node in float64. Its
-gradient by MXNet is set against central differences of MXNet's own outputs, weighted by the same head gradients. Then come loops
-and branches: what MXNet leaves in the memory of a gradient, computes in vain, or refuses. A case that turns out right makes the
-exit code 1: it does not belong on the page any more.
+gradient by MXNet is set against central differences of MXNet's own outputs, weighted by the same head gradients. Then come the
+checks of mxnet_facts.py, and loops and branches: what MXNet leaves in the memory of a gradient, computes in vain, or refuses. A
+case that turns out right makes the exit code 1: it does not belong on the page any more.
 """
 import argparse
 import json
@@ -18,6 +18,8 @@ os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
 
 import mxnet as mx
 import numpy as np
+
+from mxnet_facts import FACTS, values
 
 STEPS = {"float64": 1e-6, "float32": 1e-2}  # what the operator has; differences are good to 1e-8 and 1e-3
 
@@ -80,10 +82,6 @@ class Case:
         return gradient[worst], difference[worst], np.abs(difference).max()
 
 
-def values(*shape, seed=1, low=-1.5, high=1.5):
-    return np.random.RandomState(seed).uniform(low, high, shape)
-
-
 CASES = [
     Case("_npi_rarctan2_scalar", {"scalar": 0.7}, [values(5)], 0, "has x in place of the scalar"),
     Case("LeakyReLU", {"act_type": "selu"}, [values(5)], 0, "evaluates its slope at the wrong point below 0"),
@@ -110,21 +108,6 @@ CASES += [
          "is zeros where the length comes from a `Cast` and has a gradient", casts={1: "int32"}),
 ]
 
-
-def clipped_state():
-    """Whether the state is within the bounds that the attributes set, and the largest in it."""
-    weights, zeros = mx.nd.array(values(4 * 2 * (2 + 2) + 2 * 4 * 2)), mx.nd.zeros((1, 2, 2))
-    outputs = mx.nd.RNN(mx.nd.array(values(3, 2, 2, seed=2)), weights, zeros, zeros, state_size=2, num_layers=1, mode="lstm",
-                        state_outputs=True, lstm_state_clip_min=-0.01, lstm_state_clip_max=0.01)
-    largest = float(outputs[2].abs().max().asscalar())
-    return largest <= 0.01, largest
-
-
-# Each with what shows that it is still so.
-OTHERS = [
-    (clipped_state, "- `RNN` ignores `lstm_state_clip_min` and `lstm_state_clip_max` on a processor: under the bounds -0.01\n"
-                    "  and 0.01 a state is {:.3g}; gradc clips.\n"),
-]
 
 OLD = 7.0  # what the memory of a gradient holds before
 
@@ -216,32 +199,22 @@ difference of MXNet's own outputs there. gradc computes the latter.
 |---|---|---|---|---|
 """
 
-FOOT = """
+FACTS_HEAD = """
 Other differences, which no single derivative shows:
 
-- `SoftmaxOutput` with `out_grad=True` multiplies its gradient by the output; by its documentation, and in gradc, by the head
-  gradient.
-- The request `add` is dropped by `SoftmaxOutput` and the regression outputs, which overwrite, and the second gradient of
-  `elemwise_add` is wrong under it.
-- The gradient of the slope of `LeakyReLU` with `act_type=prelu` depends on the nodes around it ([gradient.md](gradient.md)).
-- `Deconvolution` with a dilation: its forward pass is not the adjoint of its own backward pass; gradc's is.
-- `gather_nd` counts negative indices from the end, but adds their gradients to the memory in front of the data. For the
-  index -0.5 it picks the last slice, and adds the gradient to the first; gradc cuts it to 0 in both.
+"""
+
+# Without a check: some read outside of MXNet's memory, others show themselves in other graphs than those of one node.
+FOOT = """\
 - `SoftmaxOutput` of data with more than two axes, without `preserve_shape` and `multi_output`: in float64 the classes are all
   axes but the first, as documented and in gradc; in float32 they are the last axis. Under `normalization` it counts labels
   that it does not read.
 - `Pooling` of type avg under `pooling_convention=full` in float32: where a window ends outside the image, the forward pass
   divides by the elements inside, and the gradient by all of the window. In float64 both divide by the elements inside.
-- `Pooling` of type max: where all elements of a window are -∞, MXNet's maximum is the lowest finite number; gradc's is -∞, and the
-  first element gets the gradient.
 - The gradient of `LRN` of images of one pixel with one channel is another number in every run.
 - `Reshape` writes the length for -1 to a wrong axis, or outside its memory, if -4 precedes it.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
   order reads as well.
-- `mp_lamb_update_phase2` leaves the weight in float32 as it was, so that every step starts from the first weight; in gradc it
-  holds the step, as that of the other `mp_` operators does.
-- `mp_nag_mom_update` with a weight decay takes the decay of its momentum from the new weight; `nag_mom_update`, and both in
-  gradc, from the old one.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
 - Labels get a gradient of zeros; in gradc they get none. Most of MXNet's gradient operators cannot be differentiated again.
@@ -273,14 +246,14 @@ def main():
         if abs(gradient - difference) <= (1e-5 if case.dtype == "float64" else 1e-2) * scale:
             print(f"right: {case.op} {attrs}", file=sys.stderr)
             right += 1
-    text += FOOT
-    for check, says in OTHERS:
+    text += FACTS_HEAD
+    for check, says in FACTS:
         is_right, found = check()
-        text += says.format(found)
+        text += says.format(*found)
         if is_right:
             print(f"right: {says}", file=sys.stderr)
             right += 1
-    text += LOOPS_HEAD
+    text += FOOT + LOOPS_HEAD
     for graph, check, wanted, says in LOOPS:
         found, is_right = check()
         text += f"| {graph} | {found} | {wanted} | {says} |\n"

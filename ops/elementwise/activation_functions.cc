@@ -64,8 +64,8 @@ constexpr auto kHardSwishFormula = [](auto x) {
   return x * ((Term::apply(kRelu, x + 3) - Term::apply(kRelu, x - 3)) / 6);
 };
 constexpr auto kHardSwishSlopeFormula = [](auto dy, auto x) {
-  const auto inside = greater(x, -3) - greater(x, 3);
-  return dy * (inside * (x * 2 + 3) / 6 + greater(x, 3));
+  const auto below = greater(-x, -3);
+  return dy * (greater(x, -3) * below * (x * 2 + 3) / 6 + (1 - below));
 };
 
 constinit const OpDef kBackwardHardSwish = [] {

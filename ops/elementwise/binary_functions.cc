@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using std::floor, std::hypot, std::pow;
+using std::hypot, std::pow, std::round;
 
 // At (0, 0), where the function has a kink, both slopes are 0, as that of norm is.
 struct Hypot {
@@ -26,12 +26,16 @@ struct Hypot {
   static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / divisor(a, b)); };
 };
 
+Term restOf(const Term &a, const Term &b);  // Mod
+
 // The remainder has the sign of the divisor, and is 0 where the divisor is 0.
 struct Mod {
   static constexpr bool kHasIntegers = true;
   static constexpr auto value = [](auto a, auto b) {
     if constexpr (std::is_integral_v<decltype(a)>) {
       return flooredRest(a, b);
+    } else if constexpr (std::is_same_v<decltype(a), Term>) {
+      return restOf(a, b);
     } else {
       const auto rest = std::fmod(a, b);
       if (b == 0) return decltype(rest)(0);
@@ -39,10 +43,12 @@ struct Mod {
     }
   };
   static constexpr auto left = [](auto dy, auto, auto) { return dy; };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * floor(a / b)); };
+  // Where a / b rounds up to a whole number, its floor is one too many: 1 / 0.1 is 10, but 0.1 fits into 1 nine times.
+  static constexpr auto quotient = [](auto a, auto b) { return round((a - value(a, b)) / b); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * quotient(a, b)); };
   static constexpr auto valuePiece = [](auto a, auto b, auto a0, auto b0) {
     const auto rest = value(a0, b0);
-    return b0 == 0 ? rest : rest + (a - a0) - (b - b0) * std::round((a0 - rest) / b0);
+    return b0 == 0 ? rest : rest + (a - a0) - (b - b0) * quotient(a0, b0);
   };
 };
 
@@ -112,6 +118,12 @@ constinit const OpDef kModScalar =
                                                "y = the rest of x / scalar, with the sign of scalar; 0 for scalar 0"});
 constinit const OpDef kRmodScalar = reversedForm<Mod, kBackwardRmodScalar, kMod>(
     {{"_rmod_scalar", "_RModScalar", "_npi_rmod_scalar"}, "y = the rest of scalar / x, with the sign of x; 0 for x 0"});
+
+Term restOf(const Term &a, const Term &b) {
+  static constexpr Term::Operators kRest = {&kMod, &kBroadcastMod, &kModScalar, &kRmodScalar,
+                                            [](double x, double y) { return Mod::value(x, y); }};
+  return Term::combine(kRest, a, b);
+}
 
 // ---- arctan2, which MXNet has only with broadcasting
 

@@ -86,6 +86,7 @@ Term cosh(const Term &x) { return Term::apply(kCosh, x); }
 Term tanh(const Term &x) { return Term::apply(kTanh, x); }
 Term floor(const Term &x) { return Term::apply(kFloor, x); }
 Term ceil(const Term &x) { return Term::apply(kCeil, x); }
+Term round(const Term &x) { return Term::apply(kRound, x); }
 Term sigmoid(const Term &x) { return Term::apply(kSigmoid, x); }
 
 }  // namespace gradc

@@ -103,6 +103,7 @@ Term cosh(const Term &x);
 Term tanh(const Term &x);
 Term floor(const Term &x);
 Term ceil(const Term &x);
+Term round(const Term &x);
 Term sigmoid(const Term &x);
 
 // The same names for numbers. Those of <cmath> come from `using std::…` where a formula uses them.
