@@ -24,6 +24,7 @@ struct Asked {
   bool retains = false, createGraph = false;
   bool isLenient = false;
   bool checksNaN = false;
+  HeadPolicy headPolicy = HeadPolicy::Ones;
 };
 
 class Run {
@@ -44,6 +45,9 @@ class Run {
   Error checkHeads() {
     if (asked.ys.empty()) return Failure(ErrorKind::MissingAttr, "no tensor to differentiate (ys): the list is empty");
     if (Error error = engine.checkOwn(asked.ys, "y")) return error;
+    if (asked.headPolicy == HeadPolicy::Input)
+      return Failure(ErrorKind::UnsupportedOption, "HeadPolicy::Input makes variables of a graph, and a tape has none")
+          .note("give head gradients as tensors: HeadPolicy::Required refuses gaps");
     if (!asked.heads.empty() && asked.heads.size() != asked.ys.size())
       return Failure(ErrorKind::HeadCount, Twine(asked.ys.size()) + " ys have " + Twine(asked.heads.size()) +
                                                " head gradients: give one per y, an empty handle for a gap");
@@ -191,7 +195,8 @@ class Run {
     if (plan && (plan->source || !asked.createGraph)) return plan;
     Expected<std::unique_ptr<Plan>> made = catching("to compile a backward", [&] {
       return compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
-                             {engine.options.backend, engine.options.threads}, asked.createGraph);
+                             engine.signatureOptions(), asked.createGraph,
+                             [&](const TapeNode &node) { return engine.describeFully(node); });
     });
     if (!made) return made.takeError();
     if (plan) {
@@ -250,7 +255,8 @@ Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const Backward
               options.retain.value_or(options.createGraph),
               options.createGraph,
               options.secondBackward == SecondBackward::Lenient,
-              modesOf(owner).checksNaN};
+              modesOf(owner).checksNaN,
+              options.headPolicy};
   Run run(*engine, asked, lock);
   if (options.inputs && options.inputs->empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (inputs): the list is empty");
@@ -260,6 +266,7 @@ Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const Backward
   Collected &collected = run.scratch->collected;
   request.headPolicy = options.headPolicy;
   request.duplicates = options.duplicates;
+  request.policies = options.policies;
   std::vector<Mark *> &marks = run.scratch->marks;
   auto ask = [&](std::vector<uint32_t> &list, const TapeValue &value, Mark *mark) {
     list.push_back(collected.word(value));
@@ -308,7 +315,8 @@ Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const 
               options.retain.value_or(options.createGraph),
               options.createGraph,
               options.secondBackward == SecondBackward::Lenient,
-              modesOf(owner).checksNaN};
+              modesOf(owner).checksNaN,
+              options.headPolicy};
   if (xs.empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (xs): the list is empty");
   if (Error error = engine->checkOwn(xs, "x")) return error;
@@ -322,6 +330,7 @@ Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const 
   Collected &collected = run.scratch->collected;
   request.headPolicy = options.headPolicy;
   request.duplicates = options.duplicates;
+  request.policies = options.policies;
   request.unused = options.unused;
   for (const Tensor &x : xs) {
     const TapeValue value = TapeValue::of(*x.get());

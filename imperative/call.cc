@@ -2,6 +2,7 @@
 // Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
 
+#include "ir/effects.h"
 #include "runtime/bindings.h"
 #include "runtime/failures.h"
 #include "runtime/kernels/threads.h"
@@ -50,10 +51,13 @@ class Caller {
       if (Error error = checkKept()) return error;
     Outputs memory(engine, signature->outputs.size());
     if (Error error = takeMemory(memory, results.size())) return error;
+    const bool isRecorded = signature->isTracked || isDerived();
     if (signature->isTracked)
       if (Error error = copyOverwritten()) return error;
+    if (isRecorded)
+      if (Error error = engine.makeMarks(request.inputs, mask)) return error;
     TapeNode *node = nullptr;
-    if (signature->isTracked && !(node = allocateNode())) return noMemory(TapeNode::bytes(numInputs(), numKept()));
+    if (isRecorded && !(node = allocateNode())) return noMemory(TapeNode::bytes(numInputs(), numKept()));
     draw = signature->isRandom ? request.draw ? request.draw : engine.numDraws + 1 : 0;
     if (!signature->isEmpty) {
       if (Error error = compute(memory)) {
@@ -83,7 +87,7 @@ class Caller {
       key.push_back(keyWord({impl->shape, impl->dtype}, (impl->tracked & mask) != 0));
     }
     // The output types of a fused backward operator may depend only on its forward node.
-    for (const KnownOutput &output : request.known) key.push_back(keyWord(output.type, output.isWanted));
+    for (const KnownOutput &output : request.known) key.push_back(keyWord(output));
     Expected<Signature *> found = engine.signatures.find(request.kind, key, request.known);
     if (!found) return found.takeError();
     signature = *found;
@@ -117,6 +121,11 @@ class Caller {
                                                      signature->handle->spelling + "' would share memory");
     }
     return Error::success();
+  }
+
+  /// Whether the result is to be known as what a backward made of untracked values. The call is recorded, too, but for graphs.
+  bool isDerived() const {
+    return request.keepsDerived && !signature->isRandom && !signature->isHostCode && !hasEffects(*signature->handle);
   }
 
   Error checkKept() {
@@ -165,7 +174,7 @@ class Caller {
         if (output.sharedInput >= 0 && output.bytes)
           std::memcpy(memory[o]->data, input(output.sharedInput).storage->data, output.bytes);
       }
-      if (o < numResults && output.isWanted && !memory.allocateTensor(o)) return noMemory(sizeof(TensorImpl));
+      if (o < numResults && output.hasMemory && !memory.allocateTensor(o)) return noMemory(sizeof(TensorImpl));
     }
     return engine.growWorkspace(signature->workspaceBytes);
   }
@@ -306,6 +315,7 @@ class Caller {
     if (target.producer && target.mark) moveMark(target, o, tracked ? node : nullptr);
     if (target.producer) release(target.producer);
     target.producer = tracked ? node : nullptr;
+    target.isDerived = 0;
     target.output = static_cast<uint16_t>(o);
     target.tracked = tracked;
   }
@@ -326,21 +336,22 @@ class Caller {
   }
 
   Tensor newTensor(Outputs &memory, size_t o, TapeNode *node) {
-    if (!signature->outputs[o].isWanted) return Tensor();
+    if (!signature->outputs[o].hasMemory) return Tensor();
     const OperandType type = signature->outputs[o].type;
     const uint8_t tracked = trackedBits(o, node);
-    if (tracked) retain(node);
+    const bool isDerived = node && !signature->isTracked;
+    if (tracked || isDerived) retain(node);
     const Dims dims = signature->operands[signature->numInputs() + o].shape;
     return Tensor::adopt(new (memory.takeTensor(o)) TensorImpl{.dtype = type.dtype,
                                                                .tracked = tracked,
                                                                .output = static_cast<uint16_t>(o),
                                                                .shape = type.shape,
                                                                .rank = static_cast<uint32_t>(dims.size()),
+                                                               .isDerived = isDerived,
                                                                .dims = dims.data(),
                                                                .store = &engine.store,
                                                                .storage = memory.take(o),
-                                                               .producer = tracked ? node : nullptr,
-                                                               .serial = ++engine.numTensors});
+                                                               .producer = tracked || isDerived ? node : nullptr});
   }
 
   Engine &engine;
@@ -353,32 +364,15 @@ class Caller {
 
 }  // namespace
 
-Edge edgeOf(TensorImpl &impl, uint8_t mask) {
-  const uint32_t version = impl.storage ? impl.storage->version.load(std::memory_order_relaxed) : 0;
-  if ((impl.tracked & mask) != 0) {
-    if (impl.producer) {
-      retain(impl.producer);
-      return Edge::node(impl.producer, impl.output, version);
-    }
-    retain(impl.mark);
-    return Edge::mark(impl.mark, Edge::Kind::Leaf, version);
-  }
-  if (!impl.mark || impl.mark->name.empty()) return Edge::other(impl.serial, version);
-  retain(impl.mark);
-  return Edge::mark(impl.mark, Edge::Kind::Named, version);
-}
-
 Error Engine::call(const CallRequest &request, MutableArrayRef<Tensor> outputs) {
-  return catchingBadAlloc("to run an operator", [&] { return Caller(*this, request).run(outputs); });
-}
-
-Error Engine::growWorkspace(size_t bytes) {
-  if (bytes == 0 || (workspace && workspace->bytes >= bytes)) return Error::success();
-  Storage *const larger = store.allocateStorage(bytes);
-  if (!larger) return Failure(ErrorKind::TooLarge, "no memory for the " + Twine(bytes) + " bytes of a workspace");
-  if (workspace) release(workspace);
-  workspace = larger;
-  return Error::success();
+  return catchingBadAlloc("to run an operator", [&] {
+    return amend(Caller(*this, request).run(outputs), [&](GradcError &error) {
+      if (request.kind.value >= signatures.numKinds()) return;
+      std::string text = "in " + describeCall(numCalls + 1, request.kind.value);
+      if (request.site.file) text += (" at " + Twine(request.site.file) + ":" + Twine(request.site.line)).str();
+      error.notes.push_back({std::move(text), {}});
+    });
+  });
 }
 
 }  // namespace gradc

@@ -12,7 +12,7 @@ using namespace llvm;
 namespace gradc {
 
 Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenient,
-                         function_ref<std::string(const TapeNode &)> describe) {
+                         function_ref<std::string(const TapeNode &)> describe, bool hasDerived) {
   epoch = newEpoch;
   entries = 0;
   list.clear();
@@ -35,7 +35,8 @@ Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenie
       TapeNode *const node = stack.back();
       stack.pop_back();
       for (const Edge &edge : node->edges())
-        if (edge.kind() == Edge::Kind::Node && edge.node()) reach(edge.node());
+        if ((edge.kind() == Edge::Kind::Node && edge.node()) || (hasDerived && edge.kind() == Edge::Kind::Derived))
+          reach(edge.node());
       if (node->forward) reach(node->forward);
     }
   }

@@ -42,7 +42,7 @@ Error Engine::addRecorded(const Mark &mark, Tensor &gradient, const Tensor &befo
 
 void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
   if (!mark.isMarked && mark.request == Request::Null) return;
-  if (isRecorded && gradient.isTracked()) recordedGradients.add(mark);
+  if (isRecorded && gradient.get()->producer) recordedGradients.add(mark);
   mark.isFresh = true;
   TensorImpl *const old = mark.grad;
   const bool isAdd = mark.request == Request::Add && old;
@@ -52,7 +52,7 @@ void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
     else if (old->storage->bytes) std::memcpy(old->storage->data, now.storage->data, old->storage->bytes);
     countWrite(*old, numCalls);
     if (old->producer) dropHistory(*old);
-    if (now.producer) {
+    if (now.producer && !now.isDerived) {
       old->producer = std::exchange(now.producer, nullptr);
       old->output = now.output;
       old->tracked = now.tracked;

@@ -59,8 +59,7 @@ Expected<Tensor> Engine::makeTensor(OperandType type, Storage *storage, bool isS
                                               .rank = static_cast<uint32_t>(dims.size()),
                                               .dims = dims.data(),
                                               .store = &store,
-                                              .storage = storage,
-                                              .serial = ++numTensors});
+                                              .storage = storage});
 }
 
 BufferMarks::~BufferMarks() {
@@ -214,6 +213,34 @@ Expected<Mark *> Engine::markOf(TensorImpl &impl) {
   return impl.mark;
 }
 
+Edge edgeOf(TensorImpl &impl, uint8_t mask) {
+  const uint32_t version = impl.storage ? impl.storage->version.load(std::memory_order_relaxed) : 0;
+  if ((impl.tracked & mask) != 0) {
+    if (impl.producer) {
+      retain(impl.producer);
+      return Edge::node(impl.producer, Edge::Kind::Node, impl.output, version);
+    }
+    retain(impl.mark);
+    return Edge::mark(impl.mark, Edge::Kind::Leaf, version);
+  }
+  if (isDerived(impl)) {
+    retain(impl.producer);
+    return Edge::node(impl.producer, Edge::Kind::Derived, impl.output, version);
+  }
+  if (!impl.storage) return Edge::shape();
+  retain(impl.mark);
+  return Edge::mark(impl.mark, Edge::Kind::Untracked, version);
+}
+
+Error Engine::makeMarks(Tensors inputs, uint8_t mask) {
+  for (const Tensor &input : inputs) {
+    TensorImpl &impl = *input.get();
+    if (impl.mark || !impl.storage || (impl.tracked & mask) || gradc::isDerived(impl)) continue;
+    if (Expected<Mark *> mark = markOf(impl); !mark) return mark.takeError();
+  }
+  return Error::success();
+}
+
 KindId Engine::kindOf(const OpDef &op, std::optional<KindId> &known) {
   if (!known) known = signatures.kindId(cantFail(ctx.kind(op, Attrs())));
   return *known;
@@ -244,10 +271,19 @@ Expected<Tensor> Engine::snapshot(const TensorImpl &impl, uint8_t mask) {
   made.mark = impl.mark;
   made.output = impl.output;
   made.tracked = (impl.tracked & mask) ? impl.tracked : 0;
-  made.serial = impl.serial;
+  made.isDerived = impl.isDerived;
   if (made.producer) retain(made.producer);
   if (made.mark) retain(made.mark);
   return own;
+}
+
+Error Engine::growWorkspace(size_t bytes) {
+  if (bytes == 0 || (workspace && workspace->bytes >= bytes)) return Error::success();
+  Storage *const larger = store.allocateStorage(bytes);
+  if (!larger) return Failure(ErrorKind::TooLarge, "no memory for the " + Twine(bytes) + " bytes of a workspace");
+  if (workspace) release(workspace);
+  workspace = larger;
+  return Error::success();
 }
 
 Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes, bool isTarget) const {

@@ -26,11 +26,13 @@ struct CallRequest {
   Origin *origin = nullptr;     // the call whose gradient this one computes
   uint64_t draw = 0;            // for a random operator, the draw that it repeats; 0: a new one
   Storage *state = nullptr;     // of the host's object for the kernel; null: none
+  bool keepsDerived = false;    // a result of untracked values keeps the call, for graphs
 };
 
 /// Makes a computed tensor an untracked one.
 inline void dropHistory(TensorImpl &impl) {
   impl.tracked = 0;
+  impl.isDerived = 0;
   release(std::exchange(impl.producer, nullptr));
 }
 
@@ -39,7 +41,13 @@ inline void *objectOf(const Storage *state) {
   return state ? static_cast<const std::shared_ptr<void> *>(state->releaseUser)->get() : nullptr;
 }
 
-/// Where an input of a call comes from, with a reference to it. `mask`: the bits of TensorImpl::tracked that count.
+/// Whether it is what a backward made of untracked values.
+inline bool isDerived(const TensorImpl &impl) {
+  return impl.isDerived && (!impl.storage || impl.storage->version.load(std::memory_order_relaxed) == 0);
+}
+
+/// Where an input of a call comes from, with a reference to it. `mask`: the bits of TensorImpl::tracked that count. Engine::
+/// makeMarks comes first.
 Edge edgeOf(TensorImpl &impl, uint8_t mask);
 
 /// The working memory of one backward, reused by the next: a steady step allocates nothing.
@@ -111,8 +119,7 @@ class Engine {
  public:
   Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
       : owner(owner), ctx(context), options(options), store(*new Store(options.cachedBytes)),
-        signatures(context, store.shapes, {options.backend, options.threads}, options.maxKernels),
-        plans(options.planBytes) {
+        signatures(context, store.shapes, signatureOptions(), options.maxKernels), plans(options.planBytes) {
     spare.reserve(kMaxSpare);  // they come back where nothing may fail
   }
   ~Engine();
@@ -140,6 +147,9 @@ class Engine {
   llvm::Error checkOwn(KindId kind) const;
   /// The mark of a tensor, made if there is none.
   llvm::Expected<Mark *> markOf(TensorImpl &impl);
+  /// Marks for the inputs of a call to be recorded that have no history.
+  llvm::Error makeMarks(Tensors inputs, uint8_t mask);
+  SignatureOptions signatureOptions() const { return {options.backend, options.threads, options.integers}; }
   /// Bits of TensorImpl::tracked that count in these modes.
   static uint8_t trackedMask(const Modes &modes) {
     return modes.recording == Recording::Off ? 0 : modes.recording == Recording::On ? kTracked : kTrackedByLeaf;
@@ -156,7 +166,7 @@ class Engine {
   Store &store;
   SignatureTable signatures;
   PlanCache plans;
-  uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
+  uint64_t numCalls = 0, numDraws = 0;
   uint32_t epoch = 0;  // the last one that collecting has left in nodes; see nextEpoch
   static constexpr size_t kMaxSpare = 16;
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward

@@ -15,7 +15,7 @@ namespace {
 class KeyReader {
  public:
   KeyReader(ArrayRef<uint32_t> key, const SignatureTable &signatures) : key(key) {
-    size_t at = 1;
+    size_t at = 2;                                           // policies
     at += 1 + 2 * key[at];                                   // heads
     for (int list = 0; list < 4; ++list) at += 1 + key[at];  // wrt, retained, noGrad, taps
     requestEnd = at;

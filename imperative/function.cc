@@ -38,16 +38,17 @@ Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
                                            .output = impl.output,
                                            .shape = impl.shape,
                                            .rank = impl.rank,
+                                           .isDerived = impl.isDerived,
                                            .dims = impl.dims,
                                            .store = impl.store,
                                            .storage = impl.storage,
                                            .producer = impl.producer,
-                                           .mark = impl.mark,
-                                           .serial = impl.serial};
+                                           .mark = impl.mark};
   if (saved.output >= 0 && node && node->signature->outputs[static_cast<size_t>(saved.output)].isTracked) {
     own->tracked = node->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
     own->output = static_cast<uint16_t>(saved.output);
     own->producer = node;
+    own->isDerived = 0;
   }
   if (own->producer) retain(own->producer);
   if (own->mark) retain(own->mark);
@@ -101,7 +102,7 @@ class FunctionRecorder {
     for (const Tensor &output : outputs) known.push_back({{output.get()->shape, output.dtype()}});
     for (size_t o : call->nonDifferentiable)
       if (o < known.size()) known[o].isWanted = false;
-    for (const KnownOutput &output : known) key.push_back(keyWord(output.type, output.isWanted));
+    for (const KnownOutput &output : known) key.push_back(keyWord(output));
     Expected<KindId> kind = engine.functionKind(kFunction, call->function->name, request.inputs.size(), outputs.size());
     if (!kind) return kind.takeError();
     Expected<Signature *> found = engine.signatures.find(*kind, key, known);
@@ -126,6 +127,7 @@ class FunctionRecorder {
   Error record(TensorList &outputs) {
     Pooled<FunctionCall::Saved> saved{PoolAllocator<FunctionCall::Saved>(engine.store)};
     if (Error error = snapshot(saved)) return error;
+    if (Error error = engine.makeMarks(request.inputs, mask)) return error;
     const size_t bytes = TapeNode::bytes(request.inputs.size(), 0);
     Storage *const state = engine.store.foreignStorage(nullptr, 0, releaseCall, &call->self);
     void *const block = state ? engine.store.allocate(bytes) : nullptr;
@@ -225,7 +227,8 @@ Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &fu
                                               inputs.size());
     needs = engine->makeFlags(inputs.size());
     for (auto [i, input] : enumerate(inputs))
-      needs[i] = isFloating(input.dtype()) && (input.get()->tracked & Engine::trackedMask(modes)) != 0;
+      needs[i] = engine->signatureOptions().carriesGradient(input.dtype()) &&
+                 (input.get()->tracked & Engine::trackedMask(modes)) != 0;
     return Error::success();
   };
   if (Error error = catching("to call a function", prepare)) return error;

@@ -85,6 +85,9 @@ Expected<Tensor> zerosOf(Engine &engine, OperandType type) {
 Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradients, MutableArrayRef<Tensor> results) {
   std::vector<uint64_t> &key = engine.callKey;
   key.assign({0});
+  for (const Tensor &gradient : gradients)
+    if (gradient)
+      if (Error error = engine.makeMarks(gradient, kTracked)) return error;
   Pooled<KnownOutput> known{PoolAllocator<KnownOutput>(engine.store)};
   Pooled<Edge> edges{PoolAllocator<Edge>(engine.store)};
   key.reserve(1 + gradients.size() + node.numEdges + results.size());  // nothing may fail while edges are held
@@ -101,10 +104,8 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
   }
   for (auto [edge, type] : zip_equal(const_cast<TapeNode &>(node).edges(), node.signature->inputs)) {
     key.push_back(keyWord(type, edge.isTracked() && edge.bits));
-    Edge copy = edge;
-    if (copy.kind() == Edge::Kind::Node && copy.node()) retain(copy.node());
-    else if (copy.kind() == Edge::Kind::Leaf || copy.kind() == Edge::Kind::Named) retain(copy.mark());
-    edges.push_back(copy);
+    retain(edge);
+    edges.push_back(edge);
     isTracked |= edge.isTracked() && edge.bits;
   }
   isByLeaf |= node.isTrackedByLeaf;
@@ -115,10 +116,7 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
     key.push_back(keyWord(known.back().type, true));
   }
   auto letGo = [&] {
-    for (const Edge &edge : edges) {
-      if (edge.kind() == Edge::Kind::Node && edge.node()) release(edge.node());
-      else if (edge.kind() == Edge::Kind::Leaf || edge.kind() == Edge::Kind::Named) release(edge.mark());
-    }
+    for (const Edge &edge : edges) release(edge);
   };
   if (known.empty() || !isTracked) return letGo(), Error::success();
   Expected<KindId> kind =

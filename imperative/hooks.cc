@@ -52,9 +52,9 @@ HookHandle add(Store &store, HookRows &rows, TensorHook &hook, HookRows &old) {
   longer->reserve(1 + (rows ? rows->size() : 0));
   if (rows)
     for (const std::shared_ptr<HookEntry> &entry : *rows)
-      if (!entry->isRemoved) longer->push_back(entry);
-  const auto entry = std::allocate_shared<HookEntry>(pool);
-  entry->call = std::move(hook);
+      if (entry->get()) longer->push_back(entry);
+  const auto entry =
+      std::allocate_shared<HookEntry>(pool, std::allocate_shared<const TensorHook>(pool, std::move(hook)));
   longer->push_back(entry);
   old = std::exchange(rows, longer);
   return HookHandle(entry);
@@ -64,12 +64,11 @@ HookHandle add(Store &store, HookRows &rows, TensorHook &hook, HookRows &old) {
 
 bool HookHandle::remove() {
   const std::shared_ptr<HookEntry> hook = entry.lock();
-  return hook && !hook->isRemoved.exchange(true);
+  return hook && hook->take();
 }
 
 HookRows liveHooks(const HookRows &rows) {
-  if (!rows || all_of(*rows, [](const std::shared_ptr<HookEntry> &entry) { return entry->isRemoved.load(); }))
-    return nullptr;
+  if (!rows || all_of(*rows, [](const std::shared_ptr<HookEntry> &entry) { return !entry->get(); })) return nullptr;
   return rows;
 }
 

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 namespace gradc {
 
@@ -22,9 +23,22 @@ namespace gradc {
 using TensorHook = std::function<llvm::Expected<Tensor>(const Tensor &gradient)>;
 using FinalCallback = std::function<llvm::Error()>;
 
-struct HookEntry {
-  TensorHook call;
-  std::atomic<bool> isRemoved{false};
+class HookEntry {
+ public:
+  explicit HookEntry(std::shared_ptr<const TensorHook> hook) : hook(std::move(hook)) {}
+  /// Null once it is removed. Whoever calls it holds it: it may be removed meanwhile.
+  std::shared_ptr<const TensorHook> get() const {
+    std::lock_guard guard(mutex);
+    return hook;
+  }
+  std::shared_ptr<const TensorHook> take() {
+    std::lock_guard guard(mutex);
+    return std::move(hook);
+  }
+
+ private:
+  mutable std::mutex mutex;
+  std::shared_ptr<const TensorHook> hook;
 };
 
 class HookHandle {
@@ -32,7 +46,7 @@ class HookHandle {
   HookHandle() = default;  // of no hook
   explicit HookHandle(std::weak_ptr<HookEntry> entry) : entry(std::move(entry)) {}
   /// False if the hook was removed before, or its tensor is gone. Inside a hook it takes effect for hooks that come later in the
-  /// same run (HOOK-04).
+  /// same run (HOOK-04). The function is destroyed, at the end of its call if it is running.
   bool remove();
 
  private:

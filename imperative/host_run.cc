@@ -78,11 +78,12 @@ Error HostRun::runHooks(size_t tap, Tensor &gradient) {
   const HostScratch::Tap &row = scratch.taps[tap];
   if (!row.before) return Error::success();
   for (const std::shared_ptr<HookEntry> &hook : *row.before) {
-    if (hook->isRemoved) continue;
     std::optional<Expected<Tensor>> result;
     {
       Inside inside(*this);
-      result.emplace(hook->call(gradient));
+      const std::shared_ptr<const TensorHook> call = hook->get();
+      if (!call) continue;
+      result.emplace((*call)(gradient));
     }
     if (!*result) return result->takeError();
     if (!**result) continue;
@@ -96,11 +97,12 @@ Error HostRun::runHooksAfter(const HostScratch::Tap &tap) {
   const Tensor leaf = ownerOf(*tap.mark);
   if (!tap.after || !leaf) return Error::success();
   for (const std::shared_ptr<HookEntry> &hook : *tap.after) {
-    if (hook->isRemoved) continue;
     std::optional<Expected<Tensor>> result;
     {
       Inside inside(*this);
-      result.emplace(hook->call(leaf));
+      const std::shared_ptr<const TensorHook> call = hook->get();
+      if (!call) continue;
+      result.emplace((*call)(leaf));
     }
     if (!*result) return result->takeError();
     if (**result)

@@ -62,8 +62,10 @@ Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
         error.notes.push_back({("did you mean '" + name + "'?").str(), {}});
     });
   return catching("to make a kind", [&]() -> Expected<KindId> {
-    Expected<KindRef> handle = engine->ctx.kind(*def, engine->ctx.attrs(attrs), op);
-    if (!handle) return handle.takeError();
+    const Attrs given = engine->ctx.attrs(attrs);
+    Expected<KindRef> handle = engine->ctx.kind(*def, given, op);
+    if (!handle)
+      return amend(handle.takeError(), [&](GradcError &error) { error.message += " " + describeAttrs(op, op, given); });
     return engine->signatures.kindId(*handle);
   });
 }
@@ -210,12 +212,13 @@ Expected<Graph> Imperative::graphOf(Tensors ys) {
     }
     Collected collected;
     auto describe = [&](const TapeNode &node) { return engine->describe(node); };
-    if (Error error = collected.collect(values, engine->nextEpoch(), false, describe)) return error;
+    if (Error error = collected.collect(values, engine->nextEpoch(), false, describe, true)) return error;
     SmallVector<uint32_t, 4> heads;
     for (const TapeValue &value : values) heads.push_back(collected.word(value));
     Expected<RecordedGraph> graph =
         recordedGraph(engine->ctx, engine->store.shapes, collected, heads, RecordedNames::Files);
     if (!graph) return graph.takeError();
+    if (Error error = checkForms(engine->ctx, *graph, collected, describe)) return error;
     return graph->graph;
   });
 }

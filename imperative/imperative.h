@@ -39,22 +39,32 @@ struct ImperativeOptions {
   unsigned threads = 1;
   uint64_t seed = 0;  // of random operators
   InplacePolicy inplace = InplacePolicy::Error;
-  size_t cachedBytes = size_t{256} << 20;  // of freed blocks above 1 MiB that are kept for later
-  size_t planBytes = size_t{64} << 20;     // of compiled backwards that are kept, the most recently used ones
-  size_t maxKernels = 4096;                // prepared for calls, the most recently used ones
+  IntegerPolicy integers = IntegerPolicy::Stop;  // P-09: Permissive tracks integer tensors, too
+  size_t cachedBytes = size_t{256} << 20;        // of freed blocks above 1 MiB that are kept for later
+  size_t planBytes = size_t{64} << 20;           // of compiled backwards that are kept, the most recently used ones
+  size_t maxKernels = 4096;                      // prepared for calls, the most recently used ones
 };
 
 /// P-07: a second backward over the same history is an error, or allowed if no value was released.
 enum class SecondBackward : uint8_t { Strict, Lenient };
+
+/// How gradients are built (spec §0). P-09, integers, is a policy of the Imperative.
+struct TapePolicies {
+  ControlOnlyPolicy controlOnly = ControlOnlyPolicy::Unused;  // P-05
+  ReachPolicy reach = ReachPolicy::Ignore;                    // P-06
+  uint32_t sumCap = 8;                                        // P-08
+  ChainPolicy chain = ChainPolicy::FromCap;
+};
 
 struct BackwardOptions {
   Tensors heads = {};                        // one per y, no tensor for a gap; empty: all gaps
   std::optional<bool> retain = {};           // keep values and history for another backward; else as `createGraph`
   bool createGraph = false;                  // record the computation of the gradients
   std::optional<Tensors> inputs = {};        // only these get gradients; may be computed tensors
-  HeadPolicy headPolicy = HeadPolicy::Ones;  // for gaps: Ones, Scalar or Required
+  HeadPolicy headPolicy = HeadPolicy::Ones;  // for gaps: Ones, Scalar or Required; Input is E-13
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
+  TapePolicies policies = {};
 };
 
 struct GradOptions {
@@ -67,6 +77,7 @@ struct GradOptions {
   HeadPolicy headPolicy = HeadPolicy::Ones;
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
+  TapePolicies policies = {};
 };
 
 /// Statistics of compiled backwards.

@@ -19,6 +19,12 @@ Error notDifferentiable(const TensorImpl &x) {
                  Engine::describe(x) + " has type " + dtypeName(x.dtype) + " and carries no gradient");
 }
 
+Error buffersOverlap(const TensorImpl &x) {
+  return Failure(ErrorKind::BufferAlias,
+                 "the gradient buffers of " + Engine::describe(x) + " and of another tensor overlap")
+      .note("two tensors may have one buffer if both add to all of it, in one shape and type");
+}
+
 Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
   if (x.storage == grad.storage || overlap(*x.storage, *grad.storage))
     return Failure(ErrorKind::BufferAlias,
@@ -42,6 +48,7 @@ void setGradient(Mark &mark, TensorImpl *grad) {
 }  // namespace
 
 Expected<Mark *> Engine::tiedMarkOf(TensorImpl &x) {
+  if (x.isDerived) dropHistory(x);
   if (!x.producer) return markOf(x);
   for (RetainedMark *retained = x.producer->retained; retained; retained = retained->next) {
     if (retained->output != x.output) continue;
@@ -68,7 +75,7 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     StoreLock lock(engine->store);
     if (Error error = engine->checkOwn(x, "tensor")) return error;
     TensorImpl &impl = *x.get();
-    if (!isFloating(impl.dtype)) return notDifferentiable(impl);
+    if (!engine->signatureOptions().carriesGradient(impl.dtype)) return notDifferentiable(impl);
     if (request != Request::Null && request != Request::Write && request != Request::Add)
       return Failure(ErrorKind::UnsupportedOption, "a tensor is marked with 'null', 'write' or 'add'");
     if (buffer) {
@@ -81,11 +88,8 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     if (impl.producer && mark.isMarked && mark.grad != buffer.get())
       return Failure(ErrorKind::AlreadyMarked, Engine::describe(impl) + " is marked already, with another buffer")
           .note("drop its mark first, or mark it with the same buffer");
-    if (buffer && engine->bufferMarks.isRefused(*buffer.get()->storage, mark, request))
-      return Failure(ErrorKind::BufferAlias,
-                     "the gradient buffers of " + Engine::describe(impl) + " and of another tensor overlap")
-          .note("two tensors may have one buffer if both add to all of it, in one shape and type");
-    if (buffer && buffer.isTracked()) engine->recordedGradients.add(mark);
+    if (buffer && engine->bufferMarks.isRefused(*buffer.get()->storage, mark, request)) return buffersOverlap(impl);
+    if (buffer && buffer.get()->producer) engine->recordedGradients.add(mark);
     if (buffer && request != Request::Null) engine->bufferMarks.add(*buffer.get()->storage, mark);
     TensorImpl *grad = nullptr;
     if (buffer) {
@@ -115,22 +119,30 @@ bool Imperative::attachGrad(const Tensor &x, Request request) {
 }
 
 Error Imperative::requireGrad(const Tensor &x, bool on) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  TensorImpl &impl = *x.get();
-  if (!isFloating(impl.dtype)) return notDifferentiable(impl);
-  if (impl.producer)
-    return Failure(ErrorKind::NotRequiresGrad,
-                   Engine::describe(impl) + " is computed: its leaves decide whether it is tracked")
-        .note("detach it for a leaf, or retain its gradient");
-  if (!on && !impl.mark) return Error::success();
-  Expected<Mark *> mark = engine->markOf(impl);
-  if (!mark) return mark.takeError();
-  (*mark)->isMarked = (*mark)->isByLeaf = on;
-  if (!on) (*mark)->request = Request::Null;
-  else if ((*mark)->request == Request::Null) (*mark)->request = Request::Add;
-  setTracked(impl, on ? kTracked | kTrackedByLeaf : 0);
-  return Error::success();
+  return catchingBadAlloc("to mark a tensor", [&]() -> Error {
+    StoreLock lock(engine->store);
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    TensorImpl &impl = *x.get();
+    if (!engine->signatureOptions().carriesGradient(impl.dtype)) return notDifferentiable(impl);
+    if (impl.producer && !impl.isDerived)
+      return Failure(ErrorKind::NotRequiresGrad,
+                     Engine::describe(impl) + " is computed: its leaves decide whether it is tracked")
+          .note("detach it for a leaf, or retain its gradient");
+    if (!on && !impl.mark) return Error::success();
+    Expected<Mark *> made = engine->tiedMarkOf(impl);
+    if (!made) return made.takeError();
+    Mark &mark = **made;
+    const Request request = !on ? Request::Null : mark.request == Request::Null ? Request::Add : mark.request;
+    if (on && mark.isCallersBuffer && mark.grad) {
+      const Storage &buffer = *mark.grad->storage;
+      if (engine->bufferMarks.isRefused(buffer, mark, request)) return buffersOverlap(impl);
+      engine->bufferMarks.add(buffer, mark);
+    }
+    mark.isMarked = mark.isByLeaf = on;
+    mark.request = request;
+    setTracked(impl, on ? kTracked | kTrackedByLeaf : 0);
+    return Error::success();
+  });
 }
 
 Error Imperative::retainGrad(const Tensor &x) {
@@ -171,7 +183,7 @@ Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
     if (grad) {
       if (Error error = engine->checkOwn(grad, "gradient")) return error;
       if (Error error = checkFits(impl, *grad.get())) return error;
-      if (grad.isTracked()) engine->recordedGradients.add(*impl.mark);
+      if (grad.get()->producer) engine->recordedGradients.add(*impl.mark);
       retain(grad.get());
     }
     setGradient(*impl.mark, grad.get());

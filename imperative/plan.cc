@@ -22,8 +22,8 @@ namespace {
 class Compiler {
  public:
   Compiler(Context &context, ShapeTable &shapes, const Collected &collected, const BackwardRequest &request,
-           const SignatureOptions &options)
-      : ctx(context), shapes(shapes), collected(collected), request(request), options(options),
+           const SignatureOptions &options, function_ref<std::string(const TapeNode &)> describe)
+      : ctx(context), shapes(shapes), collected(collected), request(request), options(options), describe(describe),
         plan(std::make_unique<Plan>()), source(std::make_unique<PlanSource>()) {}
 
   Expected<std::unique_ptr<Plan>> run(bool keepsSource) {
@@ -66,9 +66,14 @@ class Compiler {
     gradientOptions.headPolicy = request.headPolicy;
     gradientOptions.duplicates = request.duplicates;
     gradientOptions.unused = request.unused;
+    gradientOptions.controlOnly = request.policies.controlOnly;
+    gradientOptions.reach = request.policies.reach;
+    gradientOptions.sumCap = request.policies.sumCap;
+    gradientOptions.chain = request.policies.chain;
+    gradientOptions.integers = options.integers;
     gradientOptions.inference = &recorded.inference;
     Expected<GradientResult> made = buildGradient(ctx, recorded.graph, asked, gradientOptions);
-    if (!made) return made.takeError();
+    if (!made) return atCall(made.takeError());
     gradient = std::move(*made);
     source->combined = gradient.graph;
     InferOptions inferOptions;
@@ -86,6 +91,15 @@ class Compiler {
     source->split = std::move(*split);
     inference = backwardInference(source->split, source->combined, *known);
     return Error::success();
+  }
+
+  /// An error at a node of the recorded graph, with the call that it is.
+  Error atCall(Error error) const {
+    return amend(std::move(error), [&](GradcError &info) {
+      const auto at = find(recorded.calls, info.place.node);
+      if (!info.place.node.isValid() || at == recorded.calls.end()) return;
+      info.notes.push_back({"in " + describe(*collected.nodes()[static_cast<size_t>(at - recorded.calls.begin())])});
+    });
   }
 
   uint32_t entriesBefore(uint32_t n) const {
@@ -358,6 +372,7 @@ class Compiler {
   const Collected &collected;
   const BackwardRequest &request;
   const SignatureOptions &options;
+  const function_ref<std::string(const TapeNode &)> describe;
   std::unique_ptr<Plan> plan;
   std::unique_ptr<PlanSource> source;
   RecordedGraph recorded;
@@ -368,33 +383,11 @@ class Compiler {
 
 }  // namespace
 
-void BackwardRequest::clear() {
-  heads.clear();
-  for (std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) list->clear();
-  types.clear();
-  unused = UnusedPolicy::None;
-  headPolicy = HeadPolicy::Ones;
-  duplicates = DuplicatePolicy::Allow;
-}
-
-void BackwardRequest::encode(std::vector<uint32_t> &words) const {
-  words.push_back(static_cast<uint32_t>(headPolicy) | static_cast<uint32_t>(duplicates) << 4 |
-                  static_cast<uint32_t>(unused) << 8);
-  words.push_back(static_cast<uint32_t>(heads.size()));
-  for (const Head &head : heads) {
-    words.push_back(head.y);
-    words.push_back(head.isGiven);
-  }
-  for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) {
-    words.push_back(static_cast<uint32_t>(list->size()));
-    words.insert(words.end(), list->begin(), list->end());
-  }
-}
-
 Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
                                                 const BackwardRequest &request, const SignatureOptions &options,
-                                                bool keepsSource) {
-  return Compiler(context, shapes, collected, request, options).run(keepsSource);
+                                                bool keepsSource,
+                                                function_ref<std::string(const TapeNode &)> describe) {
+  return Compiler(context, shapes, collected, request, options, describe).run(keepsSource);
 }
 
 }  // namespace gradc

@@ -24,6 +24,7 @@ struct BackwardRequest {
   UnusedPolicy unused = UnusedPolicy::None;
   HeadPolicy headPolicy = HeadPolicy::Ones;
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
+  TapePolicies policies;
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
@@ -63,9 +64,14 @@ struct PlanSource {
   struct Calls {
     std::vector<ForwardValue> forward;  // by lastReader
     std::vector<Call> calls;
-    std::vector<uint32_t> inputs;      // entries
-    std::vector<KnownOutput> outputs;  // per call all of them
-    std::vector<uint8_t> isOthers;     // by result that is a head: its memory is not that of a call of the replay
+    std::vector<uint32_t> inputs;  // entries
+    struct ShapeOnly {
+      uint32_t entry;
+      OperandType type;
+    };
+    std::vector<ShapeOnly> shapesOnly;  // results that are read, but not their contents: they are not computed
+    std::vector<KnownOutput> outputs;   // per call all of them
+    std::vector<uint8_t> isOthers;      // by result that is a head: its memory is not that of a call of the replay
 
     size_t heapBytes() const;
   };
@@ -132,9 +138,10 @@ struct Plan {
 };
 
 /// Deterministic for one structure and request. `shapes` must outlive the plan. Errors of the request (E-01 … E-15, E-38 …) and
-/// of operators (E-02) name the user's tensors and calls.
+/// of operators (E-02) name the user's tensors and calls, those at a call with what `describe` says of it.
 llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
                                                       const BackwardRequest &request, const SignatureOptions &options,
-                                                      bool keepsSource);
+                                                      bool keepsSource,
+                                                      llvm::function_ref<std::string(const TapeNode &)> describe);
 
 }  // namespace gradc

@@ -42,7 +42,7 @@ size_t PlanSource::heapBytes() const {
 }
 
 size_t PlanSource::Calls::heapBytes() const {
-  return heapBlock(sizeof(Calls)) + heapBytesOf(forward, calls, inputs, outputs, isOthers);
+  return heapBlock(sizeof(Calls)) + heapBytesOf(forward, calls, inputs, shapesOnly, outputs, isOthers);
 }
 
 }  // namespace gradc

@@ -70,20 +70,58 @@ class Recorder {
         if (!leaf.isValid()) leaf = addVariable(edge.mark()->name, type);
         return leaf;
       }
-      case Edge::Kind::Named:
-      case Edge::Kind::Other: break;
+      case Edge::Kind::Derived:
+        if (isFile) return result.computed[edge.node()->index + edge.output];
+        break;
+      case Edge::Kind::Shape:
+        if (isFile) return zeros(type);
+        break;
+      case Edge::Kind::Untracked:
+        if (isFile) return untrackedInput(node, *edge.mark(), position);
+        return addVariable(edge.mark()->name, type);
     }
-    const StringRef name = edge.kind() == Edge::Kind::Named ? StringRef(edge.mark()->name) : "";
-    if (!isFile) return addVariable(name, type);
-    auto [at, isNew] = untracked.try_emplace(edge.identity(), Value());
-    if (isNew) at->second = addVariable(name, type);
-    return at->second;
+    return addVariable("", type);
+  }
+
+  /// A tensor is one variable, also where calls have read it before it was tracked, or where its mark did not count: there no
+  /// gradient flows to it.
+  Value untrackedInput(const TapeNode &node, Mark &mark, uint32_t position) {
+    const bool isLeaf = collected.isLeaf(mark);
+    Value &variable = isLeaf ? result.leaves[mark.index] : untracked.try_emplace(&mark).first->second;
+    if (!variable.isValid()) variable = addVariable(mark.name, node.signature->inputs[position]);
+    if (!isLeaf || node.signature->called->isMutated(position)) return variable;
+    const Value blocked = addNode("BlockGrad", variable, Attrs());
+    return blocked.isValid() ? blocked : variable;
+  }
+
+  /// Something of a shape and type whose contents nothing reads.
+  Value zeros(OperandType type) {
+    const uint64_t key = uint64_t{type.shape.value} << 8 | static_cast<uint8_t>(type.dtype);
+    Value &value = zerosOf.try_emplace(key).first->second;
+    if (!value.isValid())
+      value =
+          addNode("_zeros", {}, ctx.attrs({{"shape", toString(shapes[type.shape])}, {"dtype", dtypeName(type.dtype)}}));
+    if (!value.isValid()) value = addVariable("", type);
+    return value;
+  }
+
+  /// Invalid for an operator that the Context does not have.
+  Value addNode(StringRef name, ArrayRef<Value> inputs, const Attrs &attrs) {
+    const OpDef *const op = ctx.ops.find(name);
+    Expected<NodeId> n = op ? builder.add(*op, inputs, {"", attrs, NodeId()}) : NodeId();
+    if (!n) return consumeError(n.takeError()), Value();
+    if (n->isValid()) builder.setName(*n, nameOf(name), "");
+    return Value{*n};
   }
 
   std::string nameOf(const TapeNode &node) {
     const NodeKind &kind = *node.signature->handle;
     const StringRef op = isHostCode(*kind.op) ? kind.spelling : kind.op->name;
-    if (!isFile) return (op + "#" + Twine(node.call)).str();
+    return isFile ? nameOf(op) : (op + "#" + Twine(node.call)).str();
+  }
+
+  /// The next free one in a file.
+  std::string nameOf(StringRef op) {
     std::string name;
     do {
       name = (op.ltrim('_').lower() + Twine(numOf[op]++)).str();
@@ -96,12 +134,12 @@ class Recorder {
     for (const Mark *mark : collected.leaves()) reserved.insert(mark->name);
     for (TapeNode *node : collected.nodes())
       for (const Edge &edge : node->edges())
-        if (edge.kind() == Edge::Kind::Named) reserved.insert(edge.mark()->name);
+        if (edge.kind() == Edge::Kind::Untracked) reserved.insert(edge.mark()->name);
   }
 
   /// The version that the first reader of a value has to read.
   static uint32_t firstVersion(const Edge &edge) {
-    if (edge.kind() != Edge::Kind::Node || edge.node()->isInto) return edge.version;
+    if (!edge.isOfNode() || edge.node()->isInto) return edge.version;
     const int32_t shared = edge.node()->signature->outputs[edge.output].sharedInput;
     return shared < 0 ? 0 : edge.node()->edges()[static_cast<size_t>(shared)].version;
   }
@@ -110,8 +148,9 @@ class Recorder {
   /// overwrite themselves has versions in the graph.
   Error checkVersions(TapeNode &node) {
     for (auto [i, edge] : enumerate(node.edges())) {
-      const bool isComputed = edge.kind() == Edge::Kind::Node;
-      const uint64_t key = isComputed ? uint64_t{edge.node()->index + edge.output} << 2 : edge.identity();
+      if (edge.kind() == Edge::Kind::Shape) continue;
+      const uint64_t key =
+          edge.isOfNode() ? uint64_t{edge.node()->index + edge.output} : reinterpret_cast<uint64_t>(edge.mark());
       const auto [at, isNew] = versionOf.try_emplace(key, firstVersion(edge));
       if (node.signature->called->isMutated(static_cast<uint32_t>(i))) at->second = edge.version + 1;
       else if (at->second != edge.version)
@@ -210,10 +249,11 @@ class Recorder {
   GraphBuilder builder;
   RecordedGraph result;
   std::vector<std::pair<NodeId, OperandType>> variables;
-  DenseMap<uint64_t, Value> untracked;  // by identity, in files
+  DenseMap<const Mark *, Value> untracked;  // in files
+  DenseMap<uint64_t, Value> zerosOf;        // by shape and type, in files
   DenseSet<const TapeNode *> readInside;
   StringMap<uint32_t> numOf;               // calls of an operator so far
-  DenseMap<uint64_t, uint32_t> versionOf;  // of what was read, by identity or number, in files
+  DenseMap<uint64_t, uint32_t> versionOf;  // of what was read, by number or mark, in files
   StringMap<char> taken;                   // names, in files
   StringSet<> reserved;                    // names of tensors, in files
   uint32_t numUnnamed = 0;

@@ -38,4 +38,8 @@ enum class RecordedNames : uint8_t {
 llvm::Expected<RecordedGraph> recordedGraph(Context &context, const ShapeTable &shapes, const Collected &collected,
                                             llvm::ArrayRef<uint32_t> heads, RecordedNames names);
 
+/// E-13 if calls of both forms depend on their form: a graph is run in one of them. Linear.
+llvm::Error checkForms(Context &context, const RecordedGraph &recorded, const Collected &collected,
+                       llvm::function_ref<std::string(const TapeNode &)> describe);
+
 }  // namespace gradc

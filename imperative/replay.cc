@@ -325,7 +325,7 @@ static std::string describeKept(const Engine &engine, const Collected &collected
   if (!node.signature->isInput(operand))
     return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'" + call;
   const Edge &edge = node.edges()[operand];
-  const bool isNamed = edge.kind() == Edge::Kind::Leaf || edge.kind() == Edge::Kind::Named;
+  const bool isNamed = edge.isOfMark() && !edge.mark()->name.empty();
   const std::string own = isNamed ? edge.mark()->name : "";
   return "input '" + inputName(kind, operand) + "'" + (own.empty() ? "" : ", '" + own + "',") + call;
 }

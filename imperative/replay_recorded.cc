@@ -4,6 +4,7 @@
 
 #include "imperative/function_op.h"
 #include "ir/dense_map.h"
+#include "ir/effects.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <cstring>
@@ -35,8 +36,12 @@ class Lister {
       if (!graph.isVariable(NodeId(n))) add(NodeId(n));
     DenseMap<uint32_t, uint32_t> lastReader;
     for (auto [c, call] : enumerate(list->calls))
-      for (uint32_t i = call.firstInput; i < call.lastInput; ++i)
-        lastReader[list->inputs[i]] = static_cast<uint32_t>(c);
+      for (uint32_t i = call.firstInput; i < call.lastInput; ++i) {
+        const auto [at, isFirst] = lastReader.try_emplace(list->inputs[i]);
+        at->second = static_cast<uint32_t>(c);
+        if (const auto type = unwanted.find(list->inputs[i]); isFirst && type != unwanted.end())
+          list->shapesOnly.push_back({list->inputs[i], type->second});
+      }
     for (PlanSource::ForwardValue &value : list->forward)
       value.lastReader = lastReader.lookup(graph.entry(value.value).value);
     llvm::stable_sort(list->forward, [](const PlanSource::ForwardValue &a, const PlanSource::ForwardValue &b) {
@@ -83,14 +88,21 @@ class Lister {
     for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
     call.firstType = static_cast<uint32_t>(list->outputs.size());
-    const uint32_t first = source.split.backward.firstEntry(source.split.newId[n.value]).value;
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
-      const OperandType type = typeOf(EntryId(first + o));
+    const uint32_t number = graph.numOutputs(n), first = graph.firstEntry(n).value;
+    const EntryId now = source.split.backward.firstEntry(source.split.newId[n.value]);
+    auto isRead = [&](uint32_t o) { return requests.request[EntryId(now.value + o)] != Request::Null; };
+    bool isNeeded = call.tap != Plan::kNone || graph.op(n) == &kFunctionGradient || hasEffects(graph.kind(n));
+    for (uint32_t o = 0; o < number; ++o) isNeeded |= isRead(o);
+    for (uint32_t o = 0; o < number; ++o) {
+      const OperandType type = typeOf(EntryId(now.value + o));
       // The operator's own gradient rule may read an output that nothing else reads.
-      const bool mayBeRead = graph.op(n)->gradient && isFloating(type.dtype);
-      list->outputs.push_back({type, mayBeRead || requests.request[EntryId(first + o)] != Request::Null});
+      const bool mayBeRead = graph.op(n)->gradient && engine.signatureOptions().carriesGradient(type.dtype);
+      const bool isWanted = isNeeded && (mayBeRead || isRead(o));
+      if (isNeeded) list->outputs.push_back({type, isWanted, isRead(o) && o >= graph.kind(n).numVisible});
+      if (!isWanted) unwanted.try_emplace(first + o, type);
     }
-    list->calls.push_back(call);
+    if (isNeeded) list->calls.push_back(call);
+    else list->inputs.resize(call.firstInput);
   }
 
   Engine &engine;
@@ -98,7 +110,8 @@ class Lister {
   const PlanSource &source;
   const Graph &graph;
   const RequestTable requests;
-  DenseMap<uint32_t, uint32_t> tapOf;  // by node of the combined graph
+  DenseMap<uint32_t, uint32_t> tapOf;        // by node of the combined graph
+  DenseMap<uint32_t, OperandType> unwanted;  // by entry of it: results that no call needs the contents of
   std::unique_ptr<PlanSource::Calls> list;
 };
 
@@ -132,6 +145,7 @@ class RecordedReplay {
     }
     for (auto [i, value] : enumerate(source.headValue)) {
       if (!value.isValid()) continue;
+      if (Error error = engine.makeMarks(request.scratch.heads[i], kTracked)) return error;
       // Code of the host may run a backward that gives the head gradient other memory.
       Expected<Tensor> head = engine.snapshot(*request.scratch.heads[i].get(), kTracked);
       if (!head) return head.takeError();
@@ -142,6 +156,11 @@ class RecordedReplay {
       if (!tensor) return tensor.takeError();
       versions.push_back(value.saved == Plan::kNone ? 0 : tensor->version());
       values[graph.entry(value.value).value] = std::move(*tensor);
+    }
+    for (const auto &[entry, type] : source.calls->shapesOnly) {
+      Expected<Tensor> tensor = engine.makeTensor(type, nullptr, true);
+      if (!tensor) return tensor.takeError();
+      values[entry] = std::move(*tensor);
     }
     for (auto [c, recorded] : enumerate(source.calls->calls)) {
       if (Error error = call(recorded)) return error;
@@ -156,7 +175,7 @@ class RecordedReplay {
     const NodeKind &kind = graph.kind(recorded.node);
     std::vector<Tensor> &inputs = scratch.inputs, &outputs = scratch.outputs;
     inputs.clear();
-    outputs.assign(kind.numVisible, Tensor());
+    outputs.assign(kind.numOutputs, Tensor());
     for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
       inputs.push_back(values[source.calls->inputs[i]]);
     if (isMissing(recorded, inputs)) return Error::success();
@@ -165,6 +184,7 @@ class RecordedReplay {
     if (kind.op == &kFunctionGradient) return function(recorded, inputs);
     if (Error error = materialize(recorded, inputs)) return error;
     CallRequest call{recorded.kind, inputs, {Recording::On}};
+    call.keepsDerived = true;
     if (recorded.call != Plan::kNone) {
       const TapeNode &forward = *collected.nodes()[recorded.call];
       Origin *&origin = origins[recorded.call];
@@ -179,7 +199,8 @@ class RecordedReplay {
     if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);
     if (Error error = engine.call(call, outputs)) return error;
     const uint32_t first = graph.firstEntry(recorded.node).value;
-    for (size_t o = 0; o < outputs.size(); ++o) values[first + o] = std::move(outputs[o]);
+    for (size_t o = 0; o < outputs.size(); ++o)
+      if (outputs[o]) values[first + o] = std::move(outputs[o]);
     return Error::success();
   }
 
@@ -271,15 +292,18 @@ class RecordedReplay {
 
   Error copy(const Tensor &value, Tensor &own) {
     const KindId kind = engine.kindOf(*engine.ctx.ops.wellKnown.copy, engine.copyKind);
-    return engine.call({kind, value, {Recording::On}}, own);
+    CallRequest call{kind, value, {Recording::On}};
+    call.keepsDerived = true;
+    return engine.call(call, own);
   }
 
   /// The call that a node of the combined graph was, or was replayed as.
   TapeNode *nodeOf(NodeId n) const {
     if (n.value < source.numForwardNodes)
       return source.callOf[n.value] == Plan::kNone ? nullptr : collected.nodes()[source.callOf[n.value]];
-    const Tensor &output = values[graph.firstEntry(n).value];
-    return output ? output.get()->producer : nullptr;
+    for (uint32_t o = 0, first = graph.firstEntry(n).value; o < graph.numOutputs(n); ++o)
+      if (const Tensor &output = values[first + o]; output && output.get()->tracked) return output.get()->producer;
+    return nullptr;
   }
 
   /// A value of the tape, with its contents if they are kept, and its history.
@@ -314,11 +338,14 @@ class RecordedReplay {
       impl.mark = collected.leaves()[leaf];
       retain(impl.mark);
       impl.tracked = !impl.mark->isMarked ? 0 : impl.mark->isByLeaf ? kTracked | kTrackedByLeaf : kTracked;
-    } else if (edge && edge->kind() == Edge::Kind::Named) {
+    } else if (edge && edge->kind() == Edge::Kind::Untracked) {
       impl.mark = edge->mark();
       retain(impl.mark);
-    } else if (edge && edge->kind() == Edge::Kind::Other) {
-      impl.serial = edge->bits >> 2;
+    } else if (edge && edge->kind() == Edge::Kind::Derived) {
+      impl.producer = edge->node();
+      retain(impl.producer);
+      impl.output = static_cast<uint16_t>(edge->output);
+      impl.isDerived = 1;
     }
     return tensor;
   }

@@ -43,8 +43,8 @@ int32_t sharedInput(const Context &ctx, const Signature &signature, uint32_t out
 
 class Maker {
  public:
-  Maker(Context &context, ShapeTable &shapes, Signature &signature)
-      : ctx(context), shapes(shapes), signature(signature) {}
+  Maker(Context &context, ShapeTable &shapes, const SignatureOptions &options, Signature &signature)
+      : ctx(context), shapes(shapes), options(options), signature(signature) {}
 
   Error run(ArrayRef<KnownOutput> known) {
     const NodeKind &kind = *signature.handle;
@@ -63,12 +63,16 @@ class Maker {
     if (kind.flow && signature.isTracked)
       if (Error error = yieldSaved()) return error;
     signature.outputs.resize(signature.handle->numOutputs);
-    for (auto [output, of] : zip(signature.outputs, known)) output.type = of.type, output.isWanted = of.isWanted;
+    for (auto [output, of] : zip(signature.outputs, known)) {
+      output.type = of.type;
+      output.isWanted = of.isWanted;
+      output.isRead = of.isRead;
+    }
     if (isInferred) takeTypes();
     for (auto [o, output] : enumerate(signature.outputs)) {
       // Hidden outputs too: a recorded gradient may read them, and depends on them.
-      output.isTracked =
-          signature.isTracked && output.isWanted && isFloating(output.type.dtype) && !kind.op->flags.hasNoGradient;
+      output.isTracked = signature.isTracked && output.isWanted && options.carriesGradient(output.type.dtype) &&
+                         !kind.op->flags.hasNoGradient;
       output.sharedInput = sharedInput(ctx, signature, static_cast<uint32_t>(o));
     }
     signature.isTracked = any_of(ArrayRef(signature.outputs).take_front(kind.numVisible),
@@ -97,6 +101,7 @@ class Maker {
     KeepQuestion question;
     question.options.inference = &single.inference;
     question.options.isTraining = signature.isTraining;
+    question.options.integers = options.integers;
     question.isAnyOrder = signature.handle->flow;
     question.isRecorded = true;
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
@@ -132,8 +137,8 @@ class Maker {
 
   bool isWanted(uint32_t i) const {
     const NodeKind &kind = *signature.handle;
-    return (signature.key[i + 1] & kTrackedBit) && isFloating(signature.inputs[i].dtype) && !kind.isStopped(i) &&
-           !kind.isMutated(i);
+    return (signature.key[i + 1] & kTrackedBit) && options.carriesGradient(signature.inputs[i].dtype) &&
+           !kind.isStopped(i) && !kind.isMutated(i);
   }
 
   /// Keeps everything, because what a fused backward operator keeps is known only together with its forward node.
@@ -161,7 +166,8 @@ class Maker {
       const TensorRef ref(nullptr, output.type.dtype, shapes[output.type.shape].dims());
       output.bytes = ref.bytes();
       const KeptOperand operand = static_cast<uint32_t>(signature.numInputs() + o);
-      output.hasMemory = output.isWanted && (o < kind.numVisible || is_contained(signature.kept, operand));
+      output.hasMemory =
+          output.isWanted && (o < kind.numVisible || output.isRead || is_contained(signature.kept, operand));
       const bool isComputed = output.hasMemory && ref.size() != 0 && output.sharedInput < 0;
       signature.requests.push_back(isComputed ? Request::Write : Request::Null);
       signature.operands.push_back(ref);
@@ -180,6 +186,7 @@ class Maker {
 
   Context &ctx;
   ShapeTable &shapes;
+  const SignatureOptions &options;
   Signature &signature;
   SingleCall single;
 };
@@ -221,7 +228,7 @@ Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<
   signature->handle = signature->called = handle;
   signature->key.assign(key.begin(), key.end());
   signature->isTraining = key[0] & 1;
-  if (Error error = Maker(ctx, shapes, *signature).run(known)) return error;
+  if (Error error = Maker(ctx, shapes, options, *signature).run(known)) return error;
   return signature;
 }
 

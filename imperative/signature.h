@@ -21,6 +21,7 @@ namespace gradc {
 struct KnownOutput {
   OperandType type;
   bool isWanted = true;  // else its contents do not matter, and it is not computed
+  bool isRead = false;   // although it is hidden
 };
 
 /// The number of an operand: inputs first, then outputs.
@@ -41,7 +42,8 @@ struct Signature {
     size_t bytes = 0;
     bool isTracked = false;
     bool isWanted = true;
-    bool hasMemory = false;    // visible, or hidden and kept; it may have no elements
+    bool isRead = false;
+    bool hasMemory = false;    // visible, or hidden and kept or read; it may have no elements
     int32_t sharedInput = -1;  // the output is that input's memory under another shape
   };
   std::vector<Output> outputs;
@@ -65,6 +67,9 @@ struct Signature {
 struct SignatureOptions {
   Backend backend = Backend::Auto;
   unsigned threads = 1;
+  IntegerPolicy integers = IntegerPolicy::Stop;
+
+  bool carriesGradient(DType type) const { return integers == IntegerPolicy::Permissive || isFloating(type); }
 };
 
 /// The words of a key: the first one, and that of an operand.
@@ -74,6 +79,9 @@ inline uint64_t formWord(bool isTraining, size_t numInputs) {
 inline uint64_t keyWord(OperandType type, bool isTracked) {
   return type.shape.value | static_cast<uint64_t>(static_cast<uint8_t>(type.dtype)) << 32 |
          static_cast<uint64_t>(isTracked) << 40;
+}
+inline uint64_t keyWord(const KnownOutput &output) {
+  return keyWord(output.type, output.isWanted) | static_cast<uint64_t>(output.isRead) << 41;
 }
 
 /// Kinds by number, and their signatures.

@@ -14,14 +14,7 @@ constinit thread_local bool isDestroying = false;
 
 void releaseEdges(TapeNode &node) {
   for (Edge &edge : node.edges()) {
-    switch (edge.kind()) {
-      case Edge::Kind::Node:
-        if (edge.node()) release(edge.node());
-        break;
-      case Edge::Kind::Leaf:
-      case Edge::Kind::Named: release(edge.mark()); break;
-      case Edge::Kind::Other: break;
-    }
+    release(edge);
     edge = Edge();
   }
   if (node.forward) release(std::exchange(node.forward, nullptr));

@@ -18,30 +18,30 @@ struct Signature;
 /// Where an input of a call came from.
 struct Edge {
   enum class Kind : uint8_t {
-    Node,   // output `output` of another call
-    Leaf,   // a marked tensor
-    Named,  // an untracked tensor that has a name
-    Other,  // an untracked tensor: its serial number
+    Node,       // output `output` of another call
+    Leaf,       // a marked tensor
+    Untracked,  // another tensor, which has a mark so that it is recognized and may get a name later
+    Derived,    // output `output` of a call that a backward made of untracked values
+    Shape,      // only a shape and type
   };
-  uint64_t bits = 0;     // pointer or serial number, the kind in the lowest two bits
-  uint32_t output = 0;   // Node
+  uint64_t bits = 0;     // pointer, the kind in the lowest three bits
+  uint32_t output = 0;   // Node, Derived
   uint32_t version = 0;  // of the storage when it was read
 
-  static Edge node(TapeNode *node, uint32_t output, uint32_t version) {
-    return {reinterpret_cast<uint64_t>(node), output, version};
+  static Edge node(TapeNode *node, Kind kind, uint32_t output, uint32_t version) {
+    return {reinterpret_cast<uint64_t>(node) | static_cast<uint64_t>(kind), output, version};
   }
   static Edge mark(Mark *mark, Kind kind, uint32_t version) {
     return {reinterpret_cast<uint64_t>(mark) | static_cast<uint64_t>(kind), 0, version};
   }
-  static Edge other(uint64_t serial, uint32_t version) {
-    return {serial << 2 | static_cast<uint64_t>(Kind::Other), 0, version};
-  }
-  Kind kind() const { return static_cast<Kind>(bits & 3); }
-  TapeNode *node() const { return reinterpret_cast<TapeNode *>(bits); }
-  Mark *mark() const { return reinterpret_cast<Mark *>(bits & ~uint64_t{3}); }
+  static Edge shape() { return {static_cast<uint64_t>(Kind::Shape), 0, 0}; }
+  Kind kind() const { return static_cast<Kind>(bits & 7); }
+  /// Null for one that a backward has cut off.
+  TapeNode *node() const { return reinterpret_cast<TapeNode *>(bits & ~uint64_t{7}); }
+  Mark *mark() const { return reinterpret_cast<Mark *>(bits & ~uint64_t{7}); }
   bool isTracked() const { return kind() <= Kind::Leaf; }
-  /// Distinguishes variables.
-  uint64_t identity() const { return bits; }
+  bool isOfNode() const { return kind() == Kind::Node || kind() == Kind::Derived; }
+  bool isOfMark() const { return kind() == Kind::Leaf || kind() == Kind::Untracked; }
 };
 
 struct Kept {
@@ -107,6 +107,15 @@ void destroy(Origin *origin);
 inline void retain(Origin *origin) { origin->refs.fetch_add(1, std::memory_order_relaxed); }
 inline void release(Origin *origin) {
   if (origin->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(origin);
+}
+
+inline void retain(const Edge &edge) {
+  if (edge.isOfMark()) retain(edge.mark());
+  else if (edge.isOfNode() && edge.node()) retain(edge.node());
+}
+inline void release(const Edge &edge) {
+  if (edge.isOfMark()) release(edge.mark());
+  else if (edge.isOfNode() && edge.node()) release(edge.node());
 }
 
 /// Releases the values that a node keeps.

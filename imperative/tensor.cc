@@ -49,13 +49,25 @@ void setName(Mark &mark, StringRef name) {
   mark.store->countNames(heapBytesOfName(mark.name) - before);
 }
 
-void destroy(Mark *mark) {
+static void destroyOne(Mark *mark) {
   if (mark->grad) release(mark->grad);
   if (mark->hooks) release(mark->hooks);
   Store *const store = mark->store;
   store->countNames(-heapBytesOfName(mark->name));
   mark->~Mark();
   store->freeSized(mark, sizeof(Mark));
+}
+
+// A gradient is a tensor, which may have a mark: these join the list of the `destroy` under way.
+void destroy(Mark *mark) {
+  static constinit thread_local Mark *doomed = nullptr;
+  static constinit thread_local bool isDestroying = false;
+  mark->nextDoomed = doomed;
+  doomed = mark;
+  if (isDestroying) return;
+  isDestroying = true;
+  while (doomed) destroyOne(std::exchange(doomed, doomed->nextDoomed));
+  isDestroying = false;
 }
 
 Tensor Tensor::grad() const {

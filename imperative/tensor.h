@@ -28,14 +28,14 @@ struct TensorImpl {
   uint8_t tracked = 0;
   uint16_t output = 0;  // of the producer
   ShapeId shape;        // in the store's table
-  uint32_t rank : 31;
+  uint32_t rank : 30;
+  uint32_t isDerived : 1 = 0;  // the producer only says how a backward made it, for graphs, unless it was overwritten
   uint32_t isCountedLeaf : 1 = 0;  // Store::setLeaf
   const int64_t *dims;
   Store *store;
   Storage *storage;              // null: a shape and type without contents
   TapeNode *producer = nullptr;  // null: a leaf, or untracked
   Mark *mark = nullptr;
-  uint64_t serial;  // distinguishes tensors of one Imperative
 
   Dims shapeDims() const { return {dims, rank}; }
   TensorRef ref() const { return {storage->data, dtype, shapeDims()}; }
@@ -49,7 +49,8 @@ inline void countLeaf(TensorImpl &impl, bool isLeaf) {
   impl.store->setLeaf(*impl.storage, isLeaf);
 }
 
-/// What a tensor was marked with: a request, its gradient, a name. The tape refers to a leaf as its mark.
+/// What a tensor was marked with: a request, its gradient, a name. The tape refers to a tensor that no recorded call made as its
+/// mark.
 struct Mark {
   std::atomic<uint32_t> refs{1};
   Request request = Request::Null;
@@ -65,6 +66,7 @@ struct Mark {
   TensorImpl *grad = nullptr;
   Storage *hooks = nullptr;                  // without bytes; it releases a HookList (imperative/hooks.h)
   std::atomic<TensorImpl *> owner{nullptr};  // the leaf, once it has hooks that are called with it; does not hold it
+  Mark *nextDoomed = nullptr;                // during destruction
   std::string name;
 };
 
@@ -116,7 +118,7 @@ class Tensor {
 
   /// Whether gradients flow to it: a marked leaf, or computed from one while that was recorded.
   bool isTracked() const { return impl->tracked != 0; }
-  bool isLeaf() const { return impl->producer == nullptr; }
+  bool isLeaf() const { return impl->producer == nullptr || impl->isDerived; }
   bool requiresGrad() const { return (impl->tracked & kTrackedByLeaf) != 0; }
   /// No tensor: none arrived, or none is requested.
   Tensor grad() const;

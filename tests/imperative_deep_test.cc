@@ -83,5 +83,19 @@ TEST(ImperativeDeep, TA_81_ErrorsOfTheInnermostRun) {
   }
 }
 
+// Each leaf is the gradient of the next.
+TEST(ImperativeDeep, TA_21_LeavesThatAreGradientsOfOneAnother) {
+  Tape t;
+  {
+    Tensor last = t.leaf(1);
+    for (int i = 0; i < 200000; ++i) {
+      Tensor x = t.leaf(1);
+      cantFail(t.im.setGrad(x, last));
+      last = x;
+    }
+  }
+  EXPECT_EQ(t.im.memoryStats().pool.leafBytes, 0u);
+}
+
 }  // namespace
 }  // namespace gradc

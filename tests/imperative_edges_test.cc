@@ -190,5 +190,29 @@ TEST(ImperativeEdges, ForeignMemoryIsReleasedOnceAndNotAfterAnError) {
   EXPECT_EQ(t.rowOf(t.attempt("elemwise_mul", {y, w})), "E-31");
 }
 
+TEST(ImperativeEdges, REG_19_BadAttributesNameTheOperator) {
+  Tape t;
+  const GradcError missing = errorOf(t.im.kind("FullyConnected", {}).takeError());
+  EXPECT_EQ(missing.message,
+            "required attribute 'num_hidden' is missing in operator FullyConnected(name=\"FullyConnected\")");
+  const GradcError bad = errorOf(t.im.kind("sum", {{"axis", "x"}, {"keepdims", "1"}}).takeError());
+  EXPECT_NE(bad.message.find(" in operator sum(name=\"sum\", axis=\"x\", keepdims=\"1\")"), std::string::npos)
+      << bad.message;
+}
+
+TEST(ImperativeEdges, E_50_ErrorsOfCallsNameTheCallAndItsSite) {
+  Tape t;
+  const Tensor a = t.leaf({2}, {1, 2}), b = t.leaf({3}, {1, 2, 3});
+  t.mul(a, a);
+  const KindId add = cantFail(t.im.kind("elemwise_add", {}));
+  const GradcError error = errorOf(t.im.call(add, {a, b}, CallSite{"model.cc", 12}).takeError());
+  EXPECT_EQ(error.kind, ErrorKind::InferConflict);
+  ASSERT_EQ(error.notes.size(), 1u);
+  EXPECT_EQ(error.notes[0].text, "in call 2 of operator 'elemwise_add' at model.cc:12");
+  const GradcError missing = errorOf(t.im.call(add, {a, Tensor()}, CallSite{"model.cc", 13}).takeError());
+  ASSERT_EQ(missing.notes.size(), 1u);
+  EXPECT_EQ(missing.notes[0].text, "in call 2 of operator 'elemwise_add' at model.cc:13");
+}
+
 }  // namespace
 }  // namespace gradc

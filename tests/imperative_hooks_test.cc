@@ -402,5 +402,48 @@ TEST(ImperativeHooks, TA_62_E_22_ACallbackOfTheImperativeOutside) {
   EXPECT_EQ(b.rowOf(b.im.backward({b.mul(y, y)}, {})), "E-22") << "none of a is under way";
 }
 
+TEST(ImperativeHooks, HOOK_04_ARemovedHookIsDestroyed) {
+  Tape t;
+  Tensor x = t.leaf(3);
+  const auto held = std::make_shared<int>(0);
+  for (bool isAfter : {false, true}) {
+    auto add = [&](TensorHook hook) {
+      return cantFail(isAfter ? t.im.addPostAccumulateHook(x, std::move(hook)) : t.im.addHook(x, std::move(hook)));
+    };
+    HookHandle handle = add([held](const Tensor &) -> Expected<Tensor> { return Tensor(); });
+    EXPECT_EQ(held.use_count(), 2);
+    EXPECT_TRUE(handle.remove());
+    EXPECT_EQ(held.use_count(), 1);
+    EXPECT_FALSE(handle.remove());
+    // Inside itself: at the end of its call, before the next hook runs.
+    std::vector<long> counts;
+    HookHandle own;
+    own = add([&, held](const Tensor &) -> Expected<Tensor> {
+      EXPECT_TRUE(own.remove());
+      counts.push_back(held.use_count());
+      return Tensor();
+    });
+    HookHandle last = add([&](const Tensor &) -> Expected<Tensor> {
+      counts.push_back(held.use_count());
+      return Tensor();
+    });
+    t.backward({t.mul(x, x)});
+    EXPECT_EQ(counts, (std::vector<long>{2, 1}));
+    last.remove();
+  }
+}
+
+// What a hook holds may be the last reference to a tensor with hooks.
+TEST(ImperativeHooks, HOOK_04_AHookThatHoldsTheLastTensor) {
+  Tape t;
+  Tensor x = t.leaf(3), other = t.leaf(4);
+  cantFail(t.im.addHook(other, [](const Tensor &) -> Expected<Tensor> { return Tensor(); }));
+  HookHandle handle = cantFail(t.im.addHook(x, [other](const Tensor &) -> Expected<Tensor> { return Tensor(); }));
+  other = Tensor();
+  EXPECT_TRUE(handle.remove());
+  t.backward({t.mul(x, x)});
+  EXPECT_EQ(scalar(x.grad()), 6);
+}
+
 }  // namespace
 }  // namespace gradc

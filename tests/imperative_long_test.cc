@@ -49,7 +49,7 @@ TEST(ImperativeLong, TrainingSteps) {
       parameters.push_back(t.im.full({4}, 0.1f));
     }
     for (const Tensor &parameter : parameters) t.im.attachGrad(parameter, Request::Write);
-    expectFlat(numberFrom("GRADC_TAPE_STEPS", 3000), [&](size_t i) {
+    expectFlat(numberFrom("GRADC_TAPE_STEPS", 100000), [&](size_t i) {
       Tensor loss;
       {
         RecordScope record(t.im);
@@ -83,7 +83,7 @@ TEST(ImperativeLong, CallsWithOtherNumbersAndShapes) {
     leaves.push_back(t.im.full({static_cast<int64_t>(i) + 1}, 0.5f));
     cantFail(t.im.requireGrad(leaves.back()));
   }
-  const size_t numCalls = std::max(numberFrom("GRADC_TAPE_CALLS", 60000), 20 * kShapes);
+  const size_t numCalls = std::max(numberFrom("GRADC_TAPE_CALLS", 1000000), 20 * kShapes);
   expectFlat(numCalls / 2, [&](size_t i) {
     const Tensor &x = leaves[i % kShapes];
     Tensor number = t.im.full({1}, static_cast<float>(i));

@@ -315,5 +315,23 @@ TEST(ImperativeMarks, AGG_13_AGradientThatATapeKeepsIsNotOverwritten) {
   EXPECT_EQ(scalar(x.grad()), 18);
 }
 
+// A mark that was switched off gave its buffer away.
+TEST(ImperativeMarks, E_18_REQ_09_ABufferThatAnotherMarkHasMeanwhile) {
+  Tape t;
+  Tensor a = t.value(3), b = t.value(5), buffer = t.value(100);
+  cantFail(t.im.mark(a, Request::Add, buffer));
+  cantFail(t.im.requireGrad(a, false));
+  EXPECT_EQ(t.rowOf(t.im.mark(b, Request::Write, buffer)), "success");
+  EXPECT_EQ(t.rowOf(t.im.requireGrad(a)), "E-18");
+  EXPECT_FALSE(a.isTracked());
+  cantFail(t.im.mark(b, Request::Add, buffer));
+  EXPECT_EQ(t.rowOf(t.im.requireGrad(a)), "success");
+  RecordScope record(t.im);
+  t.backward({t.mul(a, b)});
+  EXPECT_EQ(scalar(buffer), 108);
+  // Now it is the other one that may not write alone.
+  EXPECT_EQ(t.rowOf(t.im.mark(b, Request::Write, buffer)), "E-18");
+}
+
 }  // namespace
 }  // namespace gradc

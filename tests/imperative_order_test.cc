@@ -263,6 +263,8 @@ TEST(ImperativeOrder, MA_18_PD_13_OrdersAgainstDifferences) {
   const Tensor weight = t.value({3, 2}, {0.3, -0.2, 0.5, 0.1, -0.4, 0.7}), bias = t.value({3}, {0.1, 0.2, 0.3});
   const Case cases[] = {
       {"sin", [&](Tensor x) { return t("sin", {x}); }},
+      {"cos", [&](Tensor x) { return t("cos", {x}); }},
+      {"tan", [&](Tensor x) { return t("tan", {x}); }},
       {"log", [&](Tensor x) { return t("log", {t("exp", {x})}); }},
       {"sigmoid", [&](Tensor x) { return t("sigmoid", {x}); }},
       {"tanh", [&](Tensor x) { return t("tanh", {x}); }},
@@ -272,10 +274,17 @@ TEST(ImperativeOrder, MA_18_PD_13_OrdersAgainstDifferences) {
   };
   for (const Case &c : cases) {
     const Doubles at = {0.3, -0.4, 0.2, 0.6};
+    auto headOf = [&](const Tensor &y, int order) {
+      Doubles head;
+      for (int64_t i = 0; i < y.size(); ++i)
+        head.push_back(0.5 + RandomKey{7, static_cast<uint64_t>(order), 1}.uniform(static_cast<uint64_t>(i)));
+      return t.value(y.shape(), head);
+    };
     auto gradientAt = [&](const Doubles &values, int order) {
-      Tensor x = t.leaf({2, 2}, values), y = t.sum(t("square", {c.f(x)}));
-      for (int k = 1; k < order; ++k) y = t.sum(t.grad({y}, {x}, {.createGraph = true})[0]);
-      return std::pair(scalar(y), doublesOf(t.grad({y}, {x})[0]));
+      Tensor x = t.leaf({2, 2}, values), y = c.f(x);
+      for (int k = 1; k < order; ++k) y = t.grad({y}, {x}, {.heads = headOf(y, k), .createGraph = true})[0];
+      const Tensor head = headOf(y, order);
+      return std::pair(scalar(t.sum(t.mul(y, head))), doublesOf(t.grad({y}, {x}, {.heads = head})[0]));
     };
     for (int order = 1; order <= 3; ++order) {
       const Doubles found = gradientAt(at, order).second;
@@ -297,6 +306,28 @@ TEST(ImperativeOrder, PD_12_E_02_NamesTheOperatorAndTheCall) {
   const GradcError error = errorOf(t.im.backward({y}, {}));
   EXPECT_EQ(error.kind, ErrorKind::NotDifferentiable);
   EXPECT_NE(error.message.find("_scheduled_sgd_update#1"), std::string::npos) << error.message;
+}
+
+// At the second order the call that lacks a gradient is one that a backward made: the error leads back to the user's.
+TEST(ImperativeOrder, PD_12_E_02_AtTheSecondOrderTheUsersCallToo) {
+  Tape t;
+  const auto function = std::make_shared<Function>();
+  function->name = "once";
+  function->isOnceDifferentiable = true;
+  function->forward = [&](const FunctionContext &, Tensors in) -> Expected<TensorList> {
+    return TensorList{t("square", {in[0]})};
+  };
+  function->backward = [&](const FunctionContext &, Tensors dy) -> Expected<TensorList> {
+    return TensorList{t.times(dy[0], "2")};
+  };
+  Tensor x = t.leaf(3), y = cantFail(t.im.apply(function, {x}, CallSite{"model.cc", 7}))[0];
+  const Tensor dx = t.grad({y}, {x}, {.createGraph = true})[0];
+  AnomalyScope scope(t.im);
+  const GradcError error = errorOf(t.im.grad({dx}, {x}, {}).takeError());
+  EXPECT_EQ(error.kind, ErrorKind::NotDifferentiable);
+  ASSERT_FALSE(error.notes.empty());
+  EXPECT_NE(error.notes.back().text.find("'once' at model.cc:7, the gradient of call"), std::string::npos)
+      << error.notes.back().text;
 }
 
 TEST(ImperativeOrder, MA_12_E_34_GraphOf) {

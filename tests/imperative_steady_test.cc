@@ -139,5 +139,45 @@ TEST(ImperativeSteady, ForeignMemoryAndHooks) {
   EXPECT_EQ(scalar(w.grad()), 25 * 5);
 }
 
+// What oneDNN allocates while it runs is its own.
+TEST(ImperativeSteady, FastKernels) {
+  failingHeap.ignoresOneDnn = true;
+  Tape t{ImperativeOptions()};
+  Imperative &im = t.im;
+  const auto kind = [&](StringRef op, ArrayRef<AttrText> attrs = {}) { return cantFail(im.kind(op, attrs)); };
+  std::vector<Tensor> parameters;
+  const auto parameter = [&](Dims dims) {
+    Tensor value = im.zeros(dims, DType::Float32);
+    for (int64_t i = 0; i < value.size(); ++i) value.data<float>()[i] = 0.01f * static_cast<float>(i * 37 % 19 - 9);
+    im.attachGrad(value, Request::Write);
+    return parameters.emplace_back(value);
+  };
+  const Tensor image = im.full({4, 3, 16, 16}, 0.3f), rate = im.full({1}, 1e-3f);
+  const Tensor w1 = parameter({16, 3, 3, 3}), b1 = parameter({16}), w2 = parameter({8, 784}), b2 = parameter({8});
+  const KindId convolution = kind("Convolution", {{"kernel", "(3,3)"}, {"num_filter", "16"}}), relu = kind("relu"),
+               pool = kind("Pooling", {{"kernel", "(2,2)"}, {"stride", "(2,2)"}, {"pool_type", "avg"}}),
+               dense = kind("FullyConnected", {{"num_hidden", "8"}}), softmax = kind("softmax"),
+               square = kind("square"), sum = kind("sum"), sgd = kind("_scheduled_sgd_update");
+  for (bool createGraph : {false, true}) {
+    auto step = [&] {
+      Tensor y;
+      {
+        RecordScope record(im);
+        y = cantFail(im.call(relu, {cantFail(im.call(convolution, {image, w1, b1}))}));
+        y = cantFail(im.call(dense, {cantFail(im.call(pool, {y})), w2, b2}));
+        y = cantFail(im.call(sum, {cantFail(im.call(square, {cantFail(im.call(softmax, {y}))}))}));
+      }
+      cantFail(im.backward({y}, {.createGraph = createGraph}));
+      NoGradScope quiet(im);
+      for (const Tensor &x : parameters) {
+        cantFail(im.callInto(sgd, {x, x.grad(), rate}, {x}));
+        if (createGraph) cantFail(im.setGrad(x, Tensor()));
+      }
+    };
+    EXPECT_EQ(allocationsOf(step), 0u) << createGraph;
+  }
+  failingHeap.ignoresOneDnn = false;
+}
+
 }  // namespace
 }  // namespace gradc

@@ -95,7 +95,7 @@ void DnnlStep::add(int arg, bool isOutput, const memory::desc &outside, const me
     memory &from = isOutput ? operand.inside : operand.outside, &to = isOutput ? operand.outside : operand.inside;
     if (!operand.weights) operand.reorder = dnnl::reorder(from, to);
   }
-  arguments.insert({arg, operand.inside});
+  arguments.push_back({arg, operand.inside.get()});
   operands.push_back(std::move(operand));
 }
 
@@ -111,7 +111,7 @@ void DnnlStep::scratch(int arg, const memory::desc &inside) { scratchAt(arg, ins
 
 void DnnlStep::scratchAt(int arg, const memory::desc &inside, size_t offset) {
   Operand operand{arg, kNoSlot, false, {}, memory(inside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, offset};
-  arguments.insert({arg, operand.inside});
+  arguments.push_back({arg, operand.inside.get()});
   operands.push_back(std::move(operand));
 }
 
@@ -139,13 +139,19 @@ size_t DnnlStep::offsetOf(int arg) const {
   llvm_unreachable("the step has no such operand");
 }
 
+void DnnlStep::execute(const dnnl::primitive &what, ArrayRef<dnnl_exec_arg_t> operands) {
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(what.get(), stream.get(), static_cast<int>(operands.size()), operands.data()),
+      "could not execute a primitive");
+}
+
 void DnnlStep::convert(Operand &operand) {
   memory &from = operand.isOutput ? operand.inside : operand.outside;
   memory &to = operand.isOutput ? operand.outside : operand.inside;
   if (operand.weights)
     operand.weights->toPlain(static_cast<const float *>(from.get_data_handle()),
                              static_cast<float *>(to.get_data_handle()));
-  else operand.reorder.execute(stream, from, to);
+  else execute(operand.reorder, {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}});
 }
 
 void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
@@ -162,7 +168,7 @@ void DnnlStep::execute(ArrayRef<void *> data, char *scratch) {
       if (operand.slot == kNoSlot || operand.isConverted()) operand.inside.set_data_handle(scratch + operand.offset);
       if (operand.isConverted() && !operand.isOutput) convert(operand);
     }
-    primitive.execute(stream, arguments);
+    execute(primitive, arguments);
     for (Operand &operand : operands)
       if (operand.isConverted() && operand.isOutput) convert(operand);
     stream.wait();

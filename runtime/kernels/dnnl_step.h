@@ -71,6 +71,7 @@ class DnnlStep {
     bool isConverted() const { return weights || reorder; }
   };
   void execute(llvm::ArrayRef<void *> data, char *scratch);
+  void execute(const dnnl::primitive &what, llvm::ArrayRef<dnnl_exec_arg_t> operands);
   void convert(Operand &operand);
   void add(int arg, bool isOutput, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   size_t take(size_t bytes);
@@ -81,7 +82,7 @@ class DnnlStep {
   unsigned threads = 1;
   dnnl::primitive primitive;
   dnnl::stream stream;
-  std::unordered_map<int, dnnl::memory> arguments;
+  std::vector<dnnl_exec_arg_t> arguments;  // in the form of the C interface, which copies no list
 };
 
 }  // namespace gradc

@@ -32,14 +32,17 @@ struct FailingHeap {
   int64_t live = 0;  // blocks that are not freed yet; 0 under a sanitizer, which finds them itself
 
   bool wasWithinOneDnn = false;  // the failed allocation
+#ifdef GRADC_HEAP_OF_SANITIZER
+  // What it leaks then would be reported, and nothing tells it from what gradc leaks.
+  bool ignoresOneDnn = true;
+#else
+  bool ignoresOneDnn = false;  // its allocations neither count nor fail
+#endif
 
   /// Whether the allocation that `caller` requests has to fail.
   bool fails(const void *caller) {
     if (!isArmed) return false;
-#ifdef GRADC_HEAP_OF_SANITIZER
-    // What it leaks then would be reported, and nothing tells it from what gradc leaks.
-    if (isOneDnn(caller)) return false;
-#endif
+    if (ignoresOneDnn && isOneDnn(caller)) return false;
     ++count;
     const bool isDue = failing == Failing::Once ? count == failsAt : count >= failsAt;
     if (isDue && isOneDnn(caller)) wasWithinOneDnn = true;
