@@ -3,6 +3,7 @@
 #include "ops/control/saved.h"
 #include "tests/support/imperative.h"
 #include "tests/support/loops.h"
+#include "tests/support/op_table.h"
 
 #include <cmath>
 
@@ -188,10 +189,8 @@ TEST(ImperativeLoops, CF_19_CF_20_HigherOrders) {
       ++numCompared;
       ASSERT_EQ(found.size(), expected.size());
       for (auto [i, list] : enumerate(expected)) {
-        ASSERT_EQ(found[i].size(), list.size()) << c.file.str() << " " << i;
-        for (size_t k = 0; k < list.size(); ++k)
-          EXPECT_NEAR(found[i][k], list[k], 1e-12 * std::max(1., std::abs(list[k])))
-              << c.file.str() << ", order " << order << ", x " << i;
+        SCOPED_TRACE(c.file.str() + ", order " + std::to_string(order) + ", x " + std::to_string(i));
+        expectClose(found[i], list, 1e-12);
       }
     }
   }

@@ -35,8 +35,10 @@ Doubles numbersOf(StringRef text) {
 
 bool areClose(const Doubles &found, const Doubles &expected) {
   if (found.size() != expected.size()) return false;
+  double scale = 0;
+  for (double value : expected) scale = std::max(scale, std::abs(value));
   for (size_t i = 0; i < found.size(); ++i)
-    if (!(std::abs(found[i] - expected[i]) <= 1e-9 * std::max(1.0, std::abs(expected[i])))) return false;
+    if (!(std::abs(found[i] - expected[i]) <= 1e-9 * scale)) return false;
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"
 #include "tests/support/loops.h"
+#include "tests/support/op_table.h"
 
 #include <gtest/gtest.h>
 
@@ -85,10 +86,8 @@ void expectSameValues(const Graph &lowered, const Graph &graph, const File &file
   const std::vector<Doubles> expected = run(graph, file), found = run(lowered, file);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t h = 0; h < found.size(); ++h) {
-    ASSERT_EQ(found[h].size(), expected[h].size());
-    for (size_t i = 0; i < found[h].size(); ++i)
-      EXPECT_NEAR(found[h][i], expected[h][i], 1e-12 * std::max(1.0, std::abs(expected[h][i])))
-          << file.name.str() << ", head " << h;
+    SCOPED_TRACE(file.name.str() + ", head " + std::to_string(h));
+    expectClose(found[h], expected[h], 1e-12);
   }
 }
 

@@ -1,11 +1,13 @@
 // Steps of optimizers: values as MXNet 1.9.1 computes them in float64 (tests/optimizer_values.py prints the rows), what
 // sets the scheduled ones apart, refusals.
+#include "ir/inference.h"
 #include "passes/gradient/gradient.h"
 #include "tests/support/op_table.h"
 #include "tests/support/optimizer_steps.h"
 #include "tests/support/tensors.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -41,6 +43,9 @@ struct StepCase {
     for (gradc::Array &number : numbers) in.push_back(number.ref());
     ASSERT_EQ(in.size(), (*kind).numInputs);
     const TensorRef out[] = {weight.ref()};
+    ShapeTable shapes;
+    auto shapeOf = [&](const TensorRef &tensor) { return *shapes.intern(tensor.shape); };
+    ASSERT_EQ(refusalOf(shapes, *kind, map_to_vector(in, shapeOf), map_to_vector(out, shapeOf)), "");
     KernelCall call;
     call.kind = &*kind;
     call.in = in;
