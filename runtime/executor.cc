@@ -153,9 +153,13 @@ struct Executor::State {
 
   Timing timingOf(const Instruction &instruction, double start, double duration) const {
     const InstructionExtras *extras = list.extrasOf(instruction);
-    if (extras && extras->group) return {instruction.node, start, duration, true, Reorders(), extras->group->nodes};
-    const PreparedKernel *fast = instruction.fast;
-    return {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()};
+    const bool isGroup = extras && extras->group;
+    Timing timing{instruction.node, start, duration, 0, Reorders()};
+    if (isGroup) timing.fused = extras->group->nodes;
+    else if (instruction.fast) timing.reorders = instruction.fast->reorders();
+    for (const Instruction &member : ArrayRef(&instruction, isGroup ? extras->numMembers : 1))
+      timing.numFast += member.fast && member.fast->isFast();
+    return timing;
   }
 
   /// Keeps `node` at the node being executed, or at the first of its group.

@@ -106,9 +106,13 @@ class Executor {
   struct Timing {
     NodeId node;                         // the first of a group of nodes that run as one
     double startMicros, durationMicros;  // start counts from the beginning of the run
-    bool isFast;
+    uint32_t numFast;                    // nodes that ran on a fast kernel
     Reorders reorders;
     llvm::ArrayRef<NodeId> fused = {};  // the nodes that ran as one; empty: only `node`
+
+    llvm::ArrayRef<NodeId> nodes() const { return fused.empty() ? llvm::ArrayRef(node) : fused; }
+    /// Whether all of it ran on fast kernels.
+    bool isFast() const { return numFast == nodes().size(); }
   };
   void setProfiling(bool on);
   /// Of the last run, in order of execution; empty without profiling.

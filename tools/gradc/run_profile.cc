@@ -21,13 +21,9 @@ struct Row {
   Reorders reorders;
 };
 
-ArrayRef<NodeId> nodesOf(const Executor::Timing &timing) {
-  return timing.fused.empty() ? ArrayRef(timing.node) : timing.fused;
-}
-
 /// "exp + relu" where the two ran as one.
 std::string operatorsOf(const Graph &graph, const Executor::Timing &timing) {
-  return join(map_range(nodesOf(timing), [&](NodeId n) { return graph.opName(n); }), " + ");
+  return join(map_range(timing.nodes(), [&](NodeId n) { return graph.opName(n); }), " + ");
 }
 
 /// One row per operator or group of operators that ran as one, the slowest first, then one for all of them.
@@ -37,12 +33,12 @@ std::vector<Row> rowsOf(const Graph &graph, ArrayRef<Executor::Timing> timings) 
   Row all;
   for (const Executor::Timing &timing : timings) {
     const std::string op = operatorsOf(graph, timing);
-    const size_t numNodes = nodesOf(timing).size();
+    const size_t numNodes = timing.nodes().size();
     const size_t at = rowOf.try_emplace(op, rows.size()).first->second;
     if (at == rows.size()) rows.emplace_back().op = op;
     for (Row *row : {&rows[at], &all}) {
       row->numNodes += numNodes;
-      row->numFast += timing.isFast ? numNodes : 0;
+      row->numFast += timing.numFast;
       row->micros += timing.durationMicros;
       row->reorders += timing.reorders;
     }
@@ -90,7 +86,7 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
           out.attribute("pid", 1);
           out.attribute("tid", 1);
           out.attributeObject("args", [&] {
-            out.attribute("kernel", timing.isFast ? "fast" : "reference");
+            out.attribute("kernel", timing.isFast() ? "fast" : "reference");
             if (!timing.fused.empty())
               out.attributeArray("fused", [&] {
                 for (NodeId n : timing.fused) out.value(json::fixUTF8(graph.name(n)));
