@@ -20,7 +20,6 @@ class MXNetPeer:
     """Symbol.bind, and the updater that Module and Trainer use."""
 
     def __init__(self, path, inputs, threads):
-        os.environ['MXNET_SUBGRAPH_BACKEND'] = 'NONE'
         import mxnet as mx
         self.mx, sym = mx, mx.sym.load(path)
         shapes = {name: tuple(shape) for name, (shape, _) in inputs.items()}
@@ -99,6 +98,13 @@ class TorchPeer:
                 values[position[id(node)], o] = y
         return y if y.dim() == 0 else y.sum()
 
+    @staticmethod
+    def reshape(x, shape, reverse):
+        """0 keeps the extent of that axis, counted from the end under `reverse`."""
+        sizes, turn = list(x.shape), slice(None, None, -1 if reverse else 1)
+        kept = [size if size != 0 else sizes[turn][i] for i, size in enumerate(shape[turn])]
+        return x.reshape(kept[turn])
+
     def call(self, op, a, names, operands):
         torch, f = self.torch, self.torch.nn.functional
         x = operands[0] if operands else None
@@ -107,8 +113,8 @@ class TorchPeer:
             b = self.parameter(names[2], (a['num_filter'],)) if len(names) > 2 else None
             return f.conv2d(x, w, b, a.get('stride', 1), a.get('pad', 0), groups=a.get('num_group', 1))
         if op == 'FullyConnected':
-            x = x.flatten(1)
-            w = self.parameter(names[1], (a['num_hidden'], x.shape[1]))
+            x = x.flatten(1) if a.get('flatten', True) else x
+            w = self.parameter(names[1], (a['num_hidden'], x.shape[-1]))
             return f.linear(x, w, self.parameter(names[2], (a['num_hidden'],)) if len(names) > 2 else None)
         if op == 'BatchNorm':
             if names[3] not in self.states:
@@ -144,6 +150,36 @@ class TorchPeer:
             return x.flatten(1)
         if op == 'SoftmaxOutput':
             return f.cross_entropy(x, operands[1])
+        if op == 'Embedding':
+            return f.embedding(x.long(), self.parameter(names[1], (a['input_dim'], a['output_dim'])))
+        if op == 'LayerNorm':
+            gamma, beta = (self.parameter(n, x.shape[-1:]) for n in names[1:3])
+            return f.layer_norm(x, x.shape[-1:], gamma, beta, a['eps'])
+        if op == 'Dropout':
+            return f.dropout(x, a['p'])
+        if op == 'batch_dot':
+            return torch.bmm(x, operands[1].transpose(1, 2) if a.get('transpose_b') else operands[1])
+        if op == 'Reshape':
+            return self.reshape(x, list(a['shape']), a.get('reverse', False))
+        if op == 'SequenceMask':  # with the time on the second axis
+            within = torch.arange(x.shape[1])[None, :] < operands[1][:, None]
+            return x * within.reshape(within.shape + (1,) * (x.dim() - 2))
+        simple = {'transpose': lambda: x.permute(a['axes']),
+                  'expand_dims': lambda: x.unsqueeze(a['axis']),
+                  'broadcast_axis': lambda: x.repeat_interleave(a['size'], a['axis']),
+                  'broadcast_add': lambda: x + operands[1],
+                  'broadcast_lesser': lambda: (x < operands[1]).float(),
+                  'where': lambda: torch.where(x != 0, operands[1], operands[2]),
+                  'softmax': lambda: f.softmax(x, a.get('axis', -1)),
+                  'erf': lambda: torch.erf(x),
+                  'ones_like': lambda: torch.ones_like(x),
+                  '_arange': lambda: torch.arange(a['start']),  # start alone is the end
+                  '_contrib_div_sqrt_dim': lambda: x / x.shape[-1] ** 0.5,
+                  '_mul_scalar': lambda: x * a['scalar'],
+                  '_div_scalar': lambda: x / a['scalar'],
+                  '_plus_scalar': lambda: x + a['scalar']}
+        if op in simple:
+            return simple[op]()
         raise SystemExit('no translation of ' + op)
 
     def step(self):

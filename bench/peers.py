@@ -12,7 +12,8 @@ it): it adds a table of compile times.
 A step is forward and backward in training mode, float32, and the update of every parameter by SGD with momentum. A turn is
 a fresh process with only the number of threads set in its environment; peers alternate in rotating order. Two figures, never
 mixed: the median over all steps of all turns, the first steps included, and the wall time of the whole process, which is
-reported and not judged. `products` is the part of gradc's step spent in convolutions and products, with their
+reported and not judged. gradc's steps are those of `gradc train`, from the times in its log. Its `products` and processor times
+come from a run of the same graph: `products` is the part of gradc's step spent in convolutions and products, with their
 conversions; `of peak` is the operations of the step, as PyTorch counts them, a second, relative to gradc's product of 2048³;
 `memory` is the growth of resident memory, without mapped files, from before the network was made to the highest mark."""
 import argparse, json, os, re, statistics, struct, subprocess, sys, tempfile, time, zipfile
@@ -34,33 +35,43 @@ def array_file(shape):
 
 
 class Gradc:
-    """`gradc run` of the graph that `gradc train` emits: network, gradients and optimizer."""
+    """`gradc train`; and `gradc run` of the graph that it emits, network, gradients and optimizer, for what only a profile
+    has: the steps of a run all start from the same parameters."""
 
-    def __init__(self, gradc, path, inputs, folder):
+    def __init__(self, gradc, path, inputs, folder, optimizer=('sgd', '--momentum', '0.9')):
         self.train, data = os.path.join(folder, 'train.json'), os.path.join(folder, 'data.npz')
+        self.log = os.path.join(folder, 'steps.log')
         shapes = {name: shape for name, (shape, _) in inputs.items()}
         batch = next(iter(shapes.values()))[0]
         with zipfile.ZipFile(data, 'w') as file:
             for name, shape in shapes.items():
                 file.writestr(name + '.npy', array_file(shape))
         self.arguments = [a for name, shape in shapes.items() for a in ('--shape', name + '=' + ','.join(map(str, shape)))]
-        done = subprocess.run([gradc, 'train', path, '--data', data, '--batch', str(batch), '--steps', '1', '--optimizer',
-                               'sgd', '--momentum', '0.9', '--lr', '0.01', '--emit-graph', self.train, '-o', os.devnull],
-                              capture_output=True, text=True)
+        self.training = [gradc, 'train', path, '--data', data, '--batch', str(batch), '--lr', '0.01', '-o', os.devnull,
+                         '--optimizer', *optimizer]
+        done = subprocess.run(self.training + ['--steps', '1', '--emit-graph', self.train], capture_output=True, text=True)
         errors = [line for line in done.stderr.split('\n') if ': error: ' in line]
         self.refusal = '' if done.returncode == 0 else errors[0] if errors else 'gradc train failed'
         self.gradc = gradc
 
     def turn(self, threads, steps):
+        start = time.perf_counter()
+        subprocess.run(self.training + ['--steps', str(steps), '--threads', str(threads), '--log', self.log], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wall = time.perf_counter() - start
+        ends = [row['seconds'] for row in map(json.loads, open(self.log)) if row['kind'] == 'step']
+        events, processor = self.profile(threads, steps)
+        return {'steps': [1e3 * (end - begin) for begin, end in zip([0] + ends, ends)], 'processor': [processor],
+                'wall': wall, 'products': sum(e['dur'] for e in events if PRODUCTS.match(e['cat'])) / 1e3}
+
+    def profile(self, threads, steps):
+        """The events of the last of several steps, and the processor time of one in ms."""
         with tempfile.NamedTemporaryFile(suffix='.json') as profile:
             command = [self.gradc, 'run', self.train, '--train', '--init', '1', '--threads', str(threads), '-o', os.devnull,
                        '--repeat', str(max(steps, 2)), '--profile', profile.name]
             done = subprocess.run(command + self.arguments, check=True, stderr=subprocess.PIPE, text=True).stderr
             events = json.load(open(profile.name))['traceEvents']
-        median, fastest, processor = map(
-            float, re.search(r'median ([\d.]+) ms, fastest ([\d.]+) ms, processor ([\d.]+) ms', done).groups())
-        return {'steps': [median] * steps, 'processor': [processor],
-                'products': sum(e['dur'] for e in events if PRODUCTS.match(e['cat'])) / 1e3}
+        return events, float(re.search(r'processor ([\d.]+) ms', done).group(1))
 
 
 class Tape:
@@ -103,7 +114,7 @@ def measure(sides, threads, turns, steps):
                 print('skipped: %s: %s' % (side, sides[side].refusal), file=sys.stderr)
                 continue
             found = results[side]
-            found['wall'].append(time.perf_counter() - start)
+            found['wall'].append(turn.get('wall', time.perf_counter() - start))
             found['steps'] += turn['steps']
             found['processor'] += turn['processor']
             for key in ('products', 'flops', 'memory'):

@@ -106,7 +106,7 @@ class Executor {
   struct Timing {
     NodeId node;                         // the first of a group of nodes that run as one
     double startMicros, durationMicros;  // start counts from the beginning of the run
-    bool isFast;
+    uint32_t numFast;                    // nodes that ran on a fast kernel
     Reorders reorders;
     llvm::ArrayRef<NodeId> fused = {};  // the nodes that ran as one; empty: only `node`
     /// The timing of the node in whose body it ran, by position in `timings`, whose duration includes this one; kNone: it is
@@ -115,6 +115,10 @@ class Executor {
     uint32_t owner = kNone;
     uint32_t body = 0;  // of the owner
     int64_t step = 0;   // of a loop: the row; a condition runs once more than there are steps
+
+    llvm::ArrayRef<NodeId> nodes() const { return fused.empty() ? llvm::ArrayRef(node) : fused; }
+    /// Whether all of it ran on fast kernels.
+    bool isFast() const { return numFast == nodes().size(); }
   };
   void setProfiling(bool on);
   /// Of the last run, in order of start: nodes of a body come after their owner. Empty without profiling.

@@ -14,8 +14,11 @@ void TimingLog::restart() {
 uint32_t TimingLog::begin(const InstructionList &list, const Instruction &instruction, const Site &site) {
   const uint32_t number = static_cast<uint32_t>(timings.size());
   const InstructionExtras *extras = list.extrasOf(instruction);
-  Executor::Timing timing{instruction.node, 0, 0, instruction.fast && instruction.fast->isFast(), Reorders()};
-  if (extras && extras->group) timing = {instruction.node, 0, 0, true, Reorders(), extras->group->nodes};
+  const bool isGroup = extras && extras->group;
+  Executor::Timing timing{instruction.node, 0, 0, 0, Reorders()};
+  if (isGroup) timing.fused = extras->group->nodes;
+  for (const Instruction &member : ArrayRef(&instruction, isGroup ? extras->numMembers : 1))
+    timing.numFast += member.fast && member.fast->isFast();
   timing.owner = site.owner;
   timing.body = site.body;
   timing.step = site.step;

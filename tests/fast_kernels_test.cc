@@ -253,6 +253,10 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
   const Graph hosts =
       cantFail(parseGraph(context, "a = _backward_linear_reg_out(l, x); b = _backward_logistic_reg_out(l, x);"
                                    " c = _backward_mae_reg_out(l, x); heads a, a:1, b, b:1, c, c:1"));
+  const Graph softmax = cantFail(parseGraph(context, "d = _backward_SoftmaxOutput(y, l) {grad_scale=0.5}; heads d"));
+  Bindings classes = drawBindings(softmax, {{"y", dims}});
+  for (size_t i = 0; i < classes["l"].values.size(); ++i) classes["l"].values[i] = static_cast<double>(i % 35) - 1;
+  ran.add(compareFast(softmax, classes, NaiveOptions()));
   ran.add(compareFast(hosts, drawBindings(hosts, {{"x", dims}}), NaiveOptions()));
   const Graph last = cantFail(parseGraph(context, "y = Convolution(a, b) {kernel=(1,1), num_filter=3, layout=NHWC,"
                                                   " no_bias=True}; heads y"));
@@ -294,6 +298,53 @@ TEST(FastKernels, RUN_02_ExtremeNumbersAgreeWithReference) {
     }
 }
 
+// The exponents that have loops of their own and some that have not, on numbers whose powers overflow, underflow or are
+// defined by C alone. Signs of zeros count: 1 / y tells them apart.
+TEST(FastKernels, RUN_02_PowersOfExtremeNumbers) {
+  for (const char *scalar : {"-2", "-1", "-0.5", "0", "0.5", "1", "2", "3", "4", "1.5", "-3"}) {
+    SCOPED_TRACE(scalar);
+    const std::string attrs = std::string(" {scalar=") + scalar + "}";
+    TestGraph g("y = _power_scalar(x)" + attrs + "; z = reciprocal(y); b = _backward_power_scalar(v, x)" + attrs +
+                "; heads y, z, b");
+    Bindings bindings;
+    bindings["x"] =
+        std::vector<double>{0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0.3, -0.7, 3e-20, 2e20, 7e-39, 1e38};
+    bindings["v"] = std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1};
+    for (DType type : {DType::Float32, DType::Float64}) {
+      FastOptions options;
+      options.run.floatAs = type;
+      const FastResult found = runFast(g, bindings, options);
+      const NaiveRun expected = cantFail(NaiveRun::run(g, bindings, options.run));
+      const double unit = type == DType::Float32 ? 0x1p-23 : 0x1p-52, tiny = type == DType::Float32 ? 0x1p-148 : 0;
+      for (size_t h = 0; h < found.heads.size(); ++h) {
+        const std::vector<double> &wanted = expected.value(g.graph.heads()[h]).values;
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          const double value = found.heads[h].values[i], want = wanted[i];
+          const bool isSame = std::isnan(want) ? std::isnan(value) : value == want;
+          EXPECT_TRUE(isSame || std::abs(value - want) <= 4 * unit * std::abs(want) + tiny)
+              << h << ' ' << i << ": " << value << ", not " << want;
+        }
+      }
+    }
+  }
+}
+
+// Where relu is flat, nothing flows back, not even from infinity or NaN: what PyTorch's relu does.
+TEST(FastKernels, RUN_02_ReluStopsInfinityAndNan) {
+  TestGraph g("a = _backward_Activation(v, y) {act_type=relu}; b = _backward_relu(v, y); heads a, b");
+  const std::vector<double> wanted = {0, 0, -INFINITY, 0, 3, 0};
+  Bindings bindings;
+  bindings["v"] = std::vector<double>{INFINITY, NAN, -INFINITY, 2, 3, -NAN};
+  bindings["y"] = std::vector<double>{0, 0, 1, 0, 2, 0};
+  const FastResult fast = runFast(g, bindings, FastOptions());
+  EXPECT_EQ(fast.surprises, "");
+  const NaiveRun reference = cantFail(NaiveRun::run(g, bindings, NaiveOptions()));
+  for (size_t h : {0u, 1u}) {
+    EXPECT_EQ(fast.heads[h].values, wanted);
+    EXPECT_EQ(reference.value(g.graph.heads()[h]).values, wanted);
+  }
+}
+
 // States too; with shares and one thread the bits are those of the reference kernels.
 TEST(FastKernels, RUN_02_StepsOfOptimizersHaveTheBitsOfTheReference) {
   const std::pair<const char *, const char *> cases[] = {
@@ -301,12 +352,17 @@ TEST(FastKernels, RUN_02_StepsOfOptimizersHaveTheBitsOfTheReference) {
       {"y = sgd_mom_update(w, g, s) {lr=0.1, momentum=0.9, clip_gradient=0.3}; t = _copy(s) ^y; heads y, t",
        "sgd_mom_update"},
       {"y = adam_update(w, g, s, u) {lr=0.1}; t = _copy(s) ^y; v = _copy(u) ^y; heads y, t, v", "adam_update"},
-      {"y = _scheduled_adam_update(w, g, s, u, r) {}; t = _copy(s) ^y; heads y, t", "_scheduled_adam_update"}};
+      {"y = _scheduled_adam_update(w, g, s, u, r) {}; t = _copy(s) ^y; heads y, t", "_scheduled_adam_update"},
+      {"y = rmspropalex_update(w, g, n, s, q) {lr=0.1, clip_weights=0.5}; t = _copy(q) ^y; heads y, t",
+       "rmspropalex_update"},
+      {"y = ftrl_update(w, g, s, u) {lr=0.1, wd=0.01}; t = _copy(s) ^y; heads y, t", "ftrl_update"},
+      {"y = mp_sgd_mom_update(w, g, s, q) {lr=0.1, momentum=0.9}; t = _copy(q) ^y; heads y, t", "mp_sgd_mom_update"}};
   for (const auto &[text, op] : cases) {
     SCOPED_TRACE(text);
     TestGraph g(text);
     Bindings bindings = drawBindings(g, {{"w", DimsBuffer{307, 211}}});
     for (double &variance : bindings["u"].values) variance = std::abs(variance);
+    for (double &square : bindings["n"].values) square = 1 + std::abs(square);  // more than the square of the mean
     for (DType type : {DType::Float32, DType::Float64})
       for (unsigned threads : {1u, 2u, 3u}) {
         FastOptions options;

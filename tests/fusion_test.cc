@@ -110,6 +110,25 @@ Graph gradientOf(Context &context, const Graph &forward) {
 
 const RunSetup kTen{.shapes = {{"x", {10}}}};
 
+// What runs on reference kernels is called that, also where it runs as one.
+TEST(Fusion, GroupsAreAsFastAsTheirMembers) {
+  for (const auto &[text, numFast] : {std::pair<const char *, uint32_t>{"a = exp(x); y = relu(a)", 2},
+                                      {"a = cbrt(x); b = arctan(a); y = exp(b)", 1},
+                                      {"a = cbrt(x); y = arctan(a)", 0},
+                                      {"a = square(x); y = sgd_mom_update(w, a, m) {lr=0.1}", 2}}) {
+    SCOPED_TRACE(text);
+    TestGraph g(text);
+    Session session = open(g, kTen);
+    session.setProfiling(true);
+    cantFail(session.run(0));
+    ASSERT_EQ(session.timings().size(), 1u);
+    const Executor::Timing &timing = session.timings()[0];
+    EXPECT_FALSE(timing.fused.empty());
+    EXPECT_EQ(timing.numFast, numFast);
+    EXPECT_EQ(timing.isFast(), numFast == timing.nodes().size());
+  }
+}
+
 TEST(Fusion, ChainsAndTreesOfElementWiseNodesRunAsOne) {
   EXPECT_EQ(groupsOf("a = exp(x); b = tanh(x); c = sqrt(a); d = elemwise_mul(a, c); y = relu(d)", kTen), "a c d y");
   EXPECT_EQ(groupsOf("a = exp(x); y = relu(a)", kTen), "a y");

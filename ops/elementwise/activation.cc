@@ -39,19 +39,20 @@ template <class T> T activate(ActType type, T x, T at) {
   return x;
 }
 
-// The derivative, from y (softsign: from x); `at` selects the piece as above.
-template <class T> T slope(ActType type, T v, T at) {
+// dy times the derivative, which is computed from y (softsign: from x); `at` selects the piece as above. Where relu is flat
+// nothing flows back, not even from infinity or NaN: as in `_backward_relu` and PyTorch, where MXNet multiplies by 0.
+template <class T> T gradient(ActType type, T dy, T v, T at) {
   switch (type) {
-    case ActType::Relu: return at > T{0} ? T{1} : T{0};
-    case ActType::Sigmoid: return v * (T{1} - v);
-    case ActType::Softrelu: return -std::expm1(-v);
+    case ActType::Relu: return at > T{0} ? dy : T{0};
+    case ActType::Sigmoid: return dy * (v * (T{1} - v));
+    case ActType::Softrelu: return dy * -std::expm1(-v);
     case ActType::Softsign: {
       const T root = T{1} + (std::signbit(at) ? -v : v);
-      return T{1} / (root * root);
+      return dy * (T{1} / (root * root));
     }
-    case ActType::Tanh: return T{1} - v * v;
+    case ActType::Tanh: return dy * (T{1} - v * v);
   }
-  return v;
+  return dy;
 }
 
 void activateAll(const KernelCall &call, const TensorRef &base) {
@@ -76,7 +77,7 @@ void gradientOfAll(const KernelCall &call, ArrayRef<TensorRef> base) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *v = call.in[from].as<const T>(), *at = base[from].as<const T>();
     T *dx = call.out[0].as<T>();
-    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) dx[i] = dy[i] * slope(type, v[i], at[i]);
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) dx[i] = gradient(type, dy[i], v[i], at[i]);
   });
 }
 

@@ -169,11 +169,17 @@ constinit const OpDef kBackwardSub = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             const T *dy = call.in[0].as<const T>();
-            for (int64_t i = 0; i < call.in[0].size(); ++i) {
-              const T value = dy[i];  // one of the outputs may share its memory
-              if (call.wants(0)) call.out[0].as<T>()[i] = value;
-              if (call.wants(1)) call.out[1].as<T>()[i] = -value;
-            }
+            T *lhs = call.wants(0) ? call.out[0].as<T>() : nullptr,
+              *rhs = call.wants(1) ? call.out[1].as<T>() : nullptr;
+            const int64_t size = call.in[0].size();
+            if (lhs && rhs)
+              forElements<T>(size, [=](int64_t i) {
+                const T value = dy[i];  // one of the outputs may share its memory
+                lhs[i] = value;
+                rhs[i] = -value;
+              });
+            else if (lhs) forElements<T>(size, [=](int64_t i) { lhs[i] = dy[i]; });
+            else if (rhs) forElements<T>(size, [=](int64_t i) { rhs[i] = -dy[i]; });
           });
         },
 };

@@ -7,6 +7,7 @@
 #include "ops/elementwise/cast.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/loops.h"
 #include "ops/primitives.h"
 
 using namespace llvm;
@@ -20,11 +21,11 @@ struct CastParams {
 constexpr AttrSpec kCastAttrs[] = {required<&CastParams::dtype>("dtype", "type of the output")};
 
 template <class From, class To> void convert(const TensorRef &from, const TensorRef &to) {
-  const bool isBool = to.dtype == DType::Bool;
-  for (int64_t i = 0; i < to.size(); ++i) {
-    const From value = from.as<const From>()[i];
-    to.as<To>()[i] = isBool ? static_cast<To>(value != From(0)) : convertNumber<To>(value);
-  }
+  const From *values = from.as<const From>();
+  To *results = to.as<To>();
+  if (to.dtype == DType::Bool)
+    forElements<From>(to.size(), [=](int64_t i) { results[i] = static_cast<To>(values[i] != From(0)); });
+  else forElements<From>(to.size(), [=](int64_t i) { results[i] = convertNumber<To>(values[i]); });
 }
 
 /// Between types that C++ has.

@@ -60,15 +60,18 @@ void negateEqual(DecomposeRule &d) {
   d.y(0, d.emit(kEqualScalar, {d.emit(kBroadcastEqual, {d.x(0), d.x(1)})}, {{"scalar", "0"}}));
 }
 
-constexpr auto kIsEqual = [](auto a, auto b) { return a == b; };
-constexpr auto kIsNotEqual = [](auto a, auto b) { return a != b; };
-constexpr auto kIsGreater = [](auto a, auto b) { return a > b; };
-constexpr auto kIsGreaterEqual = [](auto a, auto b) { return a >= b; };
-constexpr auto kIsLesser = [](auto a, auto b) { return a < b; };
-constexpr auto kIsLesserEqual = [](auto a, auto b) { return a <= b; };
-constexpr auto kBoth = [](auto a, auto b) { return a != 0 && b != 0; };
-constexpr auto kEither = [](auto a, auto b) { return a != 0 || b != 0; };
-constexpr auto kEitherAlone = [](auto a, auto b) { return (a != 0) != (b != 0); };
+/// The compiler vectorises a choice, and not the conversion of a bool.
+template <class T> constexpr T truth(bool isTrue) { return isTrue ? T(1) : T(0); }
+
+constexpr auto kIsEqual = [](auto a, auto b) { return truth<decltype(a)>(a == b); };
+constexpr auto kIsNotEqual = [](auto a, auto b) { return truth<decltype(a)>(a != b); };
+constexpr auto kIsGreater = [](auto a, auto b) { return truth<decltype(a)>(a > b); };
+constexpr auto kIsGreaterEqual = [](auto a, auto b) { return truth<decltype(a)>(a >= b); };
+constexpr auto kIsLesser = [](auto a, auto b) { return truth<decltype(a)>(a < b); };
+constexpr auto kIsLesserEqual = [](auto a, auto b) { return truth<decltype(a)>(a <= b); };
+constexpr auto kBoth = [](auto a, auto b) { return truth<decltype(a)>((a != 0) & (b != 0)); };
+constexpr auto kEither = [](auto a, auto b) { return truth<decltype(a)>((a != 0) | (b != 0)); };
+constexpr auto kEitherAlone = [](auto a, auto b) { return truth<decltype(a)>((a != 0) != (b != 0)); };
 
 template <const OpDef &Connective> void ofTruths(DecomposeRule &d) {
   auto truth = [&](size_t i) { return d.emit(kNotEqualScalar, {d.x(i)}, {{"scalar", "0"}}); };

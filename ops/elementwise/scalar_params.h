@@ -42,12 +42,10 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
   T *out = call.out[0].as<T>();
   const int64_t size = call.out[0].size();
   if constexpr (std::is_invocable_v<decltype(F), T, T>) {
-    GRADC_INDEPENDENT
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], scalar));
+    forElements<T>(size, [=](int64_t i) { out[i] = static_cast<T>(F(a[i], scalar)); });
   } else {
     const T *b = call.in[1].as<const T>();
-    GRADC_INDEPENDENT
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], b[i], scalar));
+    forElements<T>(size, [=](int64_t i) { out[i] = static_cast<T>(F(a[i], b[i], scalar)); });
   }
 }
 

@@ -80,16 +80,16 @@ Error checkHard(const OpDef &, void *params) {
 // out = F(params, x, x at the base point), or F(params, dy, x, x at the base point) for gradients.
 template <class P, auto F> void mapWith(const KernelCall &call, ArrayRef<TensorRef> base) {
   if (!call.wants(0)) return;
-  const P &p = call.params<P>();
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
+    const P p = call.params<P>();
     const size_t last = call.in.size() - 1;
     const T *first = call.in[0].as<const T>(), *x = call.in[last].as<const T>(), *at = base[last].as<const T>();
     T *to = call.out[0].as<T>();
-    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+    forElements<T>(call.out[0].size(), [=](int64_t i) {
       if constexpr (std::is_invocable_v<decltype(F), const P &, T, T>) to[i] = F(p, x[i], at[i]);
       else to[i] = F(p, first[i], x[i], at[i]);
-    }
+    });
   });
 }
 template <class P, auto F> void mapKernel(const KernelCall &call) { mapWith<P, F>(call, call.in); }

@@ -107,7 +107,8 @@ constexpr auto kLamb1 = [](auto &e) {
   const auto g = e.plainGradient();
   const auto mean = e.average(0, e.p.beta1, g), var = e.averageOfSquares(1, e.p.beta2, g);
   const auto epsilon = e.number(e.p.epsilon);
-  if (!e.p.biasCorrection) return mean / (sqrt(var) + epsilon) + e.decay();
+  if constexpr (!std::is_arithmetic_v<decltype(epsilon)>)
+    if (!e.p.biasCorrection) return mean / (sqrt(var) + epsilon) + e.decay();
   return mean / e.all.meanCorrection / (sqrt(var / e.all.varCorrection) + epsilon) + e.decay();
 };
 

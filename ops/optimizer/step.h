@@ -17,10 +17,12 @@
 #include "ir/kernel.h"
 #include "ops/elementwise/formula.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/loops.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace gradc {
 
@@ -47,18 +49,19 @@ Term bounded(const Term &v, double bound);
 /// The numbers that all elements share. V is the type of the elements, or Term.
 template <class V> struct StepNumbers {
   V lr, rescale;
-  V meanCorrection, varCorrection;  // 1 - β1^t, 1 - β2^t
+  V meanCorrection, varCorrection;  // 1 - β1^t, 1 - β2^t; 1 among numbers where there is no correction
   bool isScheduled;
 };
 
-template <class V> struct StepElement {
+template <class V> class StepElement {
+ public:
   const StepParams &p;
   const StepNumbers<V> &all;
   V weight, grad;
   std::array<V, kMaxStates> state;
 
   V number(double value) const { return constant(weight, value); }
-  V clipped(const V &v) const { return p.clipGradient >= 0 ? bounded(v, p.clipGradient) : v; }
+  V clipped(const V &v) const { return boundedIf(v, p.clipGradient); }
   V rescaled() const { return all.rescale * grad; }
   V decay() const { return number(p.wd) * weight; }
   /// The gradient with weight decay added after clipping, with it added before, and without it, for optimizers that
@@ -71,7 +74,14 @@ template <class V> struct StepElement {
   V averageOfSquares(size_t i, double decay, const V &v) {
     return state[i] = number(decay) * state[i] + number(1 - decay) * v * v;
   }
-  V withinWeights(const V &v) const { return p.clipWeights >= 0 ? bounded(v, p.clipWeights) : v; }
+  V withinWeights(const V &v) const { return boundedIf(v, p.clipWeights); }
+
+ private:
+  /// The bound is off below 0. Numbers have an infinite one then, because the compiler does not vectorise loops with branches.
+  static V boundedIf(const V &v, double bound) {
+    if constexpr (std::is_arithmetic_v<V>) return bounded(v, bound >= 0 ? bound : HUGE_VAL);
+    else return bound >= 0 ? bounded(v, bound) : v;
+  }
 };
 
 /// The index of the weight that steps compute with: `weight32`, or else `weight`.
@@ -97,8 +107,8 @@ template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTa
   }
   const double rescale = read("rescale_grad", p.rescaleGrad), t = read("t", static_cast<double>(p.t));
   isTaken = !stepInput(*call.kind, "rescale_grad") || (std::isfinite(rescale) && rescale != 0);
-  return {lr, static_cast<T>(rescale), static_cast<T>(1 - std::pow(p.beta1, t)),
-          static_cast<T>(1 - std::pow(p.beta2, t)), isScheduled};
+  auto correction = [&](double beta) { return static_cast<T>(p.biasCorrection ? 1 - std::pow(beta, t) : 1); };
+  return {lr, static_cast<T>(rescale), correction(p.beta1), correction(p.beta2), isScheduled};
 }
 
 /// The same in a decomposition, with whatever else its step needs.
@@ -126,22 +136,21 @@ class StepRule {
 
 namespace detail {
 
-template <auto F, size_t NumStates, bool WantsWeight, class T>
-void stepLoop(const KernelCall &call, const StepNumbers<T> &numbers) {
-  const StepParams &p = call.params<StepParams>();
+template <auto F, bool WantsWeight, class T, size_t... S>
+void stepLoop(const KernelCall &call, const StepNumbers<T> &numbers, std::index_sequence<S...>) {
+  const StepParams p = call.params<StepParams>();
   const size_t weightAt = weightInput(*call.kind);
   const T *weight = call.in[weightAt].as<const T>(), *grad = call.in[1].as<const T>();
   T *out = call.out[0].as<T>(), *master = call.kind->isMutated(weightAt) ? call.in[weightAt].as<T>() : nullptr;
-  std::array<T *, kMaxStates> states{};
-  for (size_t s = 0; s < NumStates; ++s) states[s] = call.in[2 + s].as<T>();
-  for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+  const std::array<T *, kMaxStates> states{call.in[2 + S].as<T>()...};
+  forElements<T>(call.out[0].size(), [=](int64_t i) {
     StepElement<T> element{p, numbers, weight[i], grad[i], {}};
-    for (size_t s = 0; s < NumStates; ++s) element.state[s] = states[s][i];
+    ((element.state[S] = states[S][i]), ...);
     const T after = F(element);
-    for (size_t s = 0; s < NumStates; ++s) states[s][i] = element.state[s];
+    ((states[S][i] = element.state[S]), ...);
     if (master) master[i] = after;
     if constexpr (WantsWeight) out[i] = after;
-  }
+  });
 }
 
 }  // namespace detail
@@ -155,9 +164,9 @@ template <auto F, size_t NumStates> void runStep(const KernelCall &call) {
     if (!isTaken) {
       if (call.wants(0)) std::copy_n(call.in[0].as<const T>(), call.out[0].size(), call.out[0].as<T>());
     } else if (call.wants(0)) {
-      detail::stepLoop<F, NumStates, true>(call, numbers);
+      detail::stepLoop<F, true>(call, numbers, std::make_index_sequence<NumStates>());
     } else {
-      detail::stepLoop<F, NumStates, false>(call, numbers);
+      detail::stepLoop<F, false>(call, numbers, std::make_index_sequence<NumStates>());
     }
   });
 }

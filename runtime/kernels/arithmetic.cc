@@ -49,6 +49,29 @@ template <auto F> std::unique_ptr<PreparedKernel> withScalar(const KernelSite &s
   return ofFloating<WithScalar<F>::template Kernel>(site);
 }
 
+// Powers that take a few multiplications or a root, in two roundings at most besides the first: a product that overflows or
+// underflows on the way does so in the end.
+template <class T> T squareOf(T x) { return x * x; }
+template <class T> T rootOf(T x) {
+  // Unlike the root, a power of −0 is 0, and one of −∞ is ∞.
+  const T root = std::sqrt(x) + T{0};
+  return x == -std::numeric_limits<T>::infinity() ? -x : root;
+}
+
+/// Calls `make` with the function x ↦ x^exponent, if it is one of those.
+template <class Make> std::unique_ptr<PreparedKernel> withPower(double exponent, Make make) {
+  if (exponent == 0) return make([](auto x) { return decltype(x)(1); });
+  if (exponent == 0.5) return make([](auto x) { return rootOf(x); });
+  if (exponent == 1) return make([](auto x) { return x; });
+  if (exponent == 2) return make([](auto x) { return squareOf(x); });
+  if (exponent == 3) return make([](auto x) { return squareOf(x) * x; });
+  if (exponent == 4) return make([](auto x) { return squareOf(squareOf(x)); });
+  if (exponent == -0.5) return make([](auto x) { return 1 / rootOf(x); });
+  if (exponent == -1) return make([](auto x) { return 1 / x; });
+  if (exponent == -2) return make([](auto x) { return squareOf(1 / x); });
+  return nullptr;
+}
+
 /// Outputs F0(dy, a, b) and F1(dy, a, b); one operand may share memory with an output.
 template <auto F0, auto F1> struct TwoOutputs {
   template <class T> class Kernel : public PreparedKernel {
@@ -197,6 +220,21 @@ std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site) {
 }
 std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site) {
   return withScalar<[](auto x, auto s) { return s < x ? decltype(x)(1) : decltype(x)(0); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> powerScalar(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel = withPower(
+      site.kind->params<ScalarParams>().scalar, [&](auto power) { return elementKernel<decltype(power){}>(site); });
+  return kernel ? std::move(kernel) : sliced(site);
+}
+// Inputs dy, x. Of x^0 the gradient is 0, also where x^-1 is infinite.
+std::unique_ptr<PreparedKernel> powerScalarBackward(const KernelSite &site) {
+  const double exponent = site.kind->params<ScalarParams>().scalar;
+  if (exponent == 0) return sliced(site);
+  std::unique_ptr<PreparedKernel> kernel = withPower(exponent - 1, [&](auto power) {
+    return withScalar<[](auto dy, auto x, auto s) { return dy * (decltype(power){}(x)*s); }>(site);
+  });
+  return kernel ? std::move(kernel) : sliced(site);
 }
 
 std::unique_ptr<PreparedKernel> clip(const KernelSite &site) { return ofFloating<Clip>(site); }

@@ -19,8 +19,8 @@ template <class F> void mapElements(int64_t size, unsigned threads, F visit) {
   });
 }
 
-/// y = F(a[, b[, c]]).
-template <class T, auto F> class ElementKernel : public PreparedKernel {
+/// y = F(a[, b[, c]]); b is input `Second`.
+template <class T, auto F, size_t Second> class ElementKernel : public PreparedKernel {
  public:
   explicit ElementKernel(const KernelSite &site) : threads(site.threads) {}
   void run(const KernelCall &call) override {
@@ -29,7 +29,7 @@ template <class T, auto F> class ElementKernel : public PreparedKernel {
     if constexpr (std::is_invocable_v<decltype(F), T>) {
       mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i])); });
     } else if constexpr (std::is_invocable_v<decltype(F), T, T>) {
-      const T *b = call.in[1].as<const T>();
+      const T *b = call.in[Second].as<const T>();
       mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i])); });
     } else {
       const T *b = call.in[1].as<const T>(), *c = call.in[2].as<const T>();
@@ -44,9 +44,9 @@ template <class T, auto F> class ElementKernel : public PreparedKernel {
 };
 
 /// The kernel of a captureless generic lambda.
-template <auto F> std::unique_ptr<PreparedKernel> elementKernel(const KernelSite &site) {
-  if (site.out[0].dtype == DType::Float32) return std::make_unique<ElementKernel<float, F>>(site);
-  if (site.out[0].dtype == DType::Float64) return std::make_unique<ElementKernel<double, F>>(site);
+template <auto F, size_t Second = 1> std::unique_ptr<PreparedKernel> elementKernel(const KernelSite &site) {
+  if (site.out[0].dtype == DType::Float32) return std::make_unique<ElementKernel<float, F, Second>>(site);
+  if (site.out[0].dtype == DType::Float64) return std::make_unique<ElementKernel<double, F, Second>>(site);
   return nullptr;
 }
 

@@ -1,4 +1,5 @@
 // Element-wise sums, products, relu and copies. Tested by tests/fast_kernels_test.cc
+#include "ops/elementwise/cast.h"
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
@@ -55,6 +56,46 @@ class CopyKernel : public PreparedKernel {
   unsigned threads;
 };
 
+/// Every element is the same number; the operand, if there is one, is not read.
+class FillKernel : public PreparedKernel {
+ public:
+  explicit FillKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    parallelFor(threads, call.out[0].size(), kElementGrain * 2, [&](int64_t begin, int64_t end) {
+      const int64_t length[] = {end - begin};
+      const TensorRef out{call.out[0].as<char>() + static_cast<size_t>(begin) * dtypeBytes(call.out[0].dtype),
+                          call.out[0].dtype, length};
+      KernelCall part = call;
+      part.out = out;
+      call.kind->op->kernel(part);
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  unsigned threads;
+};
+
+/// The reference kernel on slices, whose elements have another size in each operand.
+class CastKernel : public PreparedKernel {
+ public:
+  explicit CastKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const TensorRef &from = call.in[0], &to = call.out[0];
+    parallelFor(threads, to.size(), kElementGrain, [&](int64_t begin, int64_t end) {
+      const int64_t length[] = {end - begin};
+      auto slice = [&](const TensorRef &whole) {
+        return TensorRef{whole.as<char>() + static_cast<size_t>(begin) * dtypeBytes(whole.dtype), whole.dtype, length};
+      };
+      castTensor(slice(from), slice(to));
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  unsigned threads;
+};
+
 }  // namespace
 
 // NaN stays NaN.
@@ -80,6 +121,14 @@ std::unique_ptr<PreparedKernel> subtract(const KernelSite &site) {
 
 std::unique_ptr<PreparedKernel> multiply(const KernelSite &site) {
   return elementKernel<[](auto a, auto b) { return a * b; }>(site);
+}
+
+std::unique_ptr<PreparedKernel> cast(const KernelSite &site) {
+  return site.wants(0) ? std::make_unique<CastKernel>(site) : nullptr;
+}
+
+std::unique_ptr<PreparedKernel> fill(const KernelSite &site) {
+  return site.wants(0) ? std::make_unique<FillKernel>(site) : nullptr;
 }
 
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site) { return std::make_unique<CopyKernel>(site); }

@@ -56,6 +56,8 @@ std::unique_ptr<PreparedKernel> add(const KernelSite &site);
 std::unique_ptr<PreparedKernel> subtract(const KernelSite &site);
 std::unique_ptr<PreparedKernel> multiply(const KernelSite &site);
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site);
+std::unique_ptr<PreparedKernel> fill(const KernelSite &site);
+std::unique_ptr<PreparedKernel> cast(const KernelSite &site);
 
 // runtime/kernels/functions.cc
 std::unique_ptr<PreparedKernel> exponential(const KernelSite &site);
@@ -118,8 +120,13 @@ std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> choose(const KernelSite &site);
 
-// runtime/kernels/sliced.cc: element-wise operators
+std::unique_ptr<PreparedKernel> powerScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> powerScalarBackward(const KernelSite &site);
+
+// runtime/kernels/sliced.cc: element-wise operators, by their reference kernels. referenceLoop is for those whose loop the
+// compiler vectorises for every instruction set; it counts as fast.
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site);
+std::unique_ptr<PreparedKernel> referenceLoop(const KernelSite &site);
 
 // runtime/kernels/leaky_relu.cc
 std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site);
@@ -128,6 +135,7 @@ std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site);
 // runtime/kernels/softmax_output.cc
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> softmaxOutputBackward(const KernelSite &site);
 
 // runtime/kernels/broadcast.cc
 std::unique_ptr<PreparedKernel> broadcastAdd(const KernelSite &site);

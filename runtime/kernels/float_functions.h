@@ -29,14 +29,14 @@ inline float invalid(float x) { return (x - x) / 0.0f; }
 
 inline float powerOfTwo(uint32_t exponent) { return std::bit_cast<float>((exponent + 127) << 23); }
 
-/// x = k · ln 2 + r with |r| ≤ ln 2 / 2 and a whole k, for |x| < 200. `exponent` is k modulo 2^32.
+/// x + low = k · ln 2 + r with |r| ≤ ln 2 / 2 and a whole k, for |x| < 200. `exponent` is k modulo 2^32.
 struct ReducedExponent {
   float r;
   uint32_t exponent;
 
-  explicit ReducedExponent(float x) {
-    const float shifted = x * 1.44269504f + kRound, k = shifted - kRound;
-    r = (x - k * kLn2High) - k * kLn2Low;
+  explicit ReducedExponent(float x, float low = 0.0f) {
+    const float shifted = (x + low) * 1.44269504f + kRound, k = shifted - kRound;
+    r = ((x - k * kLn2High) - k * kLn2Low) + low;
     exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
   }
   /// exp(r) - 1
@@ -47,6 +47,11 @@ struct ReducedExponent {
     sum = sum * r + 0.1666657338f;
     sum = sum * r + 0.5f;
     return sum * (r * r) + r;
+  }
+  /// exp(x) · factor. Two powers of two: a single one may be out of range where the product is not.
+  float exponential(float factor) const {
+    const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(exponent) >> 1);
+    return (grown() + 1.0f) * factor * powerOfTwo(half) * powerOfTwo(exponent - half);
   }
 };
 
@@ -90,11 +95,7 @@ inline float expOfNonPositive(float value) {
 inline double expOfNonPositive(double x) { return std::exp(x); }
 
 inline float exp(float value) {
-  const float x = detail::within(value, -104.0f, 89.0f);
-  const detail::ReducedExponent reduced(x);
-  // Two factors: a single one may be out of range where the product is not.
-  const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(reduced.exponent) >> 1);
-  return (reduced.grown() + 1.0f) * detail::powerOfTwo(half) * detail::powerOfTwo(reduced.exponent - half);
+  return detail::ReducedExponent(detail::within(value, -104.0f, 89.0f)).exponential(1.0f);
 }
 inline double exp(double x) { return std::exp(x); }
 

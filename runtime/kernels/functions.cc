@@ -1,9 +1,8 @@
 // Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
-// runtime/kernels/float_functions.h in loops. sigmoid and tanh of float32 are oneDNN's, which are faster; oneDNN's exp is
-// not used, because it turns a NaN into infinity. Tested by tests/fast_kernels_test.cc
-#include "runtime/kernels/float_functions.h"
+// runtime/kernels/float_functions.h and float_activations.h in loops. sigmoid and tanh of float32 are oneDNN's, which are
+// faster; oneDNN's exp is not used, because it turns a NaN into infinity. Tested by tests/fast_kernels_test.cc
+#include "runtime/kernels/float_activations.h"
 
-#include "ops/elementwise/special_functions.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/element_kernels.h"
@@ -17,14 +16,6 @@ namespace gradc::fast {
 namespace {
 
 template <class T> T absolute(T x) { return x < 0 ? -x : x; }
-template <class T> T positivePart(T x) { return x > 0 ? x : T{0}; }
-
-/// ln(1 + exp(x)) without overflow.
-template <class T> T softplus(T x) { return positivePart(x) + math::log1p(math::exp(-absolute(x))); }
-inline float distribution(float x) { return (math::erf(x * 0.707106781f) + 1.0f) * 0.5f; }
-inline double distribution(double x) { return normalCdf(x); }
-template <class T> T density(T x) { return static_cast<T>(kNormalPeak) * math::exp(T(-0.5) * x * x); }
-template <class T> T mishGate(T x) { return math::tanh(softplus(x)); }
 
 /// y = F(a[, b]), where F takes the sine or cosine of its last operand, block by block. Blocks with a number beyond
 /// kReducible use `Any` instead; where both are valid, they give the same bits.
@@ -139,36 +130,30 @@ std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site) {
   }>(site);
 }
 
+// Gradients have inputs dy, x.
 std::unique_ptr<PreparedKernel> logSigmoid(const KernelSite &site) {
-  return elementKernel<[](auto x) { return (x < 0 ? x : decltype(x){0}) - math::log1p(math::exp(-absolute(x))); }>(
-      site);
+  return elementKernel<[](auto x) { return math::logSigmoid(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> logSigmoidBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * math::sigmoid(-x); }>(site);
+  return elementKernel<[](auto dy, auto x) { return dy * math::logSigmoidSlope(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> silu(const KernelSite &site) {
-  return elementKernel<[](auto x) { return x * math::sigmoid(x); }>(site);
+  return elementKernel<[](auto x) { return math::silu(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> siluBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) {
-    const auto s = math::sigmoid(x);
-    return dy * (s * (x * (1 - s) + 1));
-  }>(site);
+  return elementKernel<[](auto dy, auto x) { return dy * math::siluSlope(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> mish(const KernelSite &site) {
-  return elementKernel<[](auto x) { return x * mishGate(x); }>(site);
+  return elementKernel<[](auto x) { return math::mish(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> mishBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) {
-    const auto gate = mishGate(x);
-    return dy * (gate + x * math::sigmoid(x) * (1 - gate * gate));
-  }>(site);
+  return elementKernel<[](auto dy, auto x) { return dy * math::mishSlope(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> gelu(const KernelSite &site) {
-  return elementKernel<[](auto x) { return x * distribution(x); }>(site);
+  return elementKernel<[](auto x) { return math::gelu(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> geluBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * (distribution(x) + x * density(x)); }>(site);
+  return elementKernel<[](auto dy, auto x) { return dy * math::geluSlope(x); }>(site);
 }
 
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
@@ -176,20 +161,25 @@ std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
     case ActType::Relu: return relu(site);
     case ActType::Sigmoid: return sigmoid(site);
     case ActType::Tanh: return tangent(site);
-    case ActType::Softrelu: return elementKernel<[](auto x) { return softplus(x); }>(site);
-    case ActType::Softsign: return sliced(site);
+    case ActType::Softrelu: return elementKernel<[](auto x) { return math::softplus(x); }>(site);
+    case ActType::Softsign: return elementKernel<[](auto x) { return x / (1 + std::abs(x)); }>(site);
   }
   return nullptr;
 }
 
-// Inputs dy, y (softsign: x).
+// Inputs dy, y[, x]; softsign's reads x.
 std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site) {
   switch (activationType(*site.kind)) {
     case ActType::Relu: return reluBackward(site);
-    case ActType::Sigmoid: return elementKernel<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
-    case ActType::Tanh: return elementKernel<[](auto dy, auto y) { return dy * (1 - y * y); }>(site);
+    case ActType::Sigmoid: return sigmoidBackward(site);
+    case ActType::Tanh: return tangentBackward(site);
     case ActType::Softrelu: return elementKernel<[](auto dy, auto y) { return dy * -math::expm1(-y); }>(site);
-    case ActType::Softsign: return sliced(site);
+    case ActType::Softsign:
+      return elementKernel<[](auto dy, auto x) {
+        const auto root = 1 + std::abs(x);
+        return dy * (1 / (root * root));
+      },
+                           2>(site);
   }
   return nullptr;
 }

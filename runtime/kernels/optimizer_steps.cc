@@ -1,5 +1,5 @@
 // Optimizer steps on slices of the weight, its gradient and the states, divided among threads. The loop is that of the
-// reference kernel (ops/optimizer/step.h), and so are the bits. Tested by tests/fast_kernels_test.cc
+// reference kernel (ops/optimizer/step.h), compiled for every instruction set, and so are the bits. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -36,8 +36,6 @@ class StepKernel : public PreparedKernel {
     });
   }
   bool takesParts() const override { return true; }
-
-  bool isFast() const override { return false; }
 
  private:
   unsigned threads;

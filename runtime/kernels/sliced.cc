@@ -1,7 +1,8 @@
 // Element-wise operators on operands of one shape, by their reference kernels: slices of the operands, seen as vectors, are
 // divided among threads. Layouts do not matter as long as all operands have the same one.
 //
-// For functions of one element that are no faster in oneDNN or in a loop of runtime/kernels/elementwise.cc.
+// Loops over elements in ops/ are compiled for every instruction set (ops/loops.h). Where all of a loop is arithmetic, the
+// compiler vectorises it, and there is nothing that another kernel would do faster; not where it calls the C library.
 // Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
@@ -19,12 +20,12 @@ constexpr int64_t kGrain = 8192;  // fewer elements are not worth a second threa
 
 class SlicedKernel : public PreparedKernel {
  public:
-  explicit SlicedKernel(unsigned threads) : threads(threads) {}
+  SlicedKernel(unsigned threads, bool isVectorised) : threads(threads), isVectorised(isVectorised) {}
 
   void run(const KernelCall &call) override {
     parallelFor(threads, call.out[0].size(), kGrain, [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
   }
-  bool isFast() const override { return false; }
+  bool isFast() const override { return isVectorised; }
   bool takesParts() const override { return true; }
 
  private:
@@ -45,11 +46,10 @@ class SlicedKernel : public PreparedKernel {
   }
 
   unsigned threads;
+  bool isVectorised;
 };
 
-}  // namespace
-
-std::unique_ptr<PreparedKernel> sliced(const KernelSite &site) {
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, bool isVectorised) {
   const int64_t size = site.out[0].size();
   const Layout layout = site.in[0].layout;
   for (size_t i = 0; i < site.in.size(); ++i)
@@ -58,7 +58,12 @@ std::unique_ptr<PreparedKernel> sliced(const KernelSite &site) {
     if (site.out[o].size() != size || !isFloatingKernelType(site.out[o].dtype)) return nullptr;
     if (site.wants(o) && site.out[o].layout != layout) return nullptr;
   }
-  return std::make_unique<SlicedKernel>(site.threads);
+  return std::make_unique<SlicedKernel>(site.threads, isVectorised);
 }
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> sliced(const KernelSite &site) { return make(site, false); }
+std::unique_ptr<PreparedKernel> referenceLoop(const KernelSite &site) { return make(site, true); }
 
 }  // namespace gradc::fast

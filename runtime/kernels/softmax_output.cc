@@ -5,6 +5,8 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/softmax_rows.h"
 
+#include <algorithm>
+
 using namespace llvm;
 
 namespace gradc::fast {
@@ -15,14 +17,21 @@ AxisRows axisRows(const SoftmaxRows &rows) {
   return AxisRows(shape, 1);
 }
 
-template <class T, bool IsGradient> class SoftmaxKernel : public PreparedKernel {
+/// What is computed: the softmax of x, its gradient from x, or its gradient from the softmax, which is input 0 then.
+enum class SoftmaxResult { Value, Gradient, GradientFromValue };
+
+template <class T, SoftmaxResult kResult> class SoftmaxKernel : public PreparedKernel {
  public:
   SoftmaxKernel(const SoftmaxRows &rows, unsigned threads) : rows(axisRows(rows)), threads(threads) {}
 
   void run(const KernelCall &call) override {
-    const RowSoftmax<T> softmax{call.in[0].as<const T>(), call.out[0].as<T>(), T{1}, false};
-    forRowBlocks(rows, threads, [&](RowBlock block) { softmax.run(rows, block); });
-    if constexpr (IsGradient) toGradient(call);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    const RowSoftmax<T> softmax{x, y, T{1}, false};
+    if (kResult != SoftmaxResult::GradientFromValue)
+      forRowBlocks(rows, threads, [&](RowBlock block) { softmax.run(rows, block); });
+    else if (x != y) std::copy_n(x, call.out[0].size(), y);
+    if (kResult != SoftmaxResult::Value) toGradient(call);
   }
 
  private:
@@ -52,22 +61,27 @@ template <class T, bool IsGradient> class SoftmaxKernel : public PreparedKernel 
   unsigned threads;
 };
 
-template <bool IsGradient> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
+template <SoftmaxResult kResult> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.out[0].dtype) || !site.wants(0)) return kernel;
   const SoftmaxRows rows(site.kind->params<SoftmaxOutputParams>(), site.out[0].shape);
   dispatchFloating(site.out[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<SoftmaxKernel<decltype(zero), IsGradient>>(rows, site.threads);
+    kernel = std::make_unique<SoftmaxKernel<decltype(zero), kResult>>(rows, site.threads);
   });
   return kernel;
 }
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return make<false>(site); }
+std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return make<SoftmaxResult::Value>(site); }
 /// Inputs x, label[, dy]. With out_grad the result is multiplied by the head gradient, which is left to the reference kernel.
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site) {
-  return site.in.size() == 2 ? make<true>(site) : nullptr;
+  return site.in.size() == 2 ? make<SoftmaxResult::Gradient>(site) : nullptr;
+}
+/// Inputs y, label. The gradient of the label, which nobody asks for, and out_grad are left to the reference kernel.
+std::unique_ptr<PreparedKernel> softmaxOutputBackward(const KernelSite &site) {
+  const bool isOurs = !site.wants(1) && !site.kind->params<SoftmaxOutputParams>().outGrad;
+  return isOurs ? make<SoftmaxResult::GradientFromValue>(site) : nullptr;
 }
 
 }  // namespace gradc::fast

@@ -16,6 +16,8 @@ namespace {
 constexpr FastKernelRow kRows[] = {
     {"Activation", fast::activation, LayoutRole::Elements},
     {"BatchNorm", fast::batchNorm, LayoutRole::Same},
+    {"BlockGrad", fast::copy, LayoutRole::Elements},
+    {"Cast", fast::cast, LayoutRole::Elements},
     {"Concat", fast::concat, LayoutRole::Same},
     {"Convolution", fast::convolution, LayoutRole::Own, {.in = 1, .suitTiles = fast::convolutionSuitsTiles}},
     {"Crop", fast::crop, LayoutRole::Plain},
@@ -71,6 +73,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_RNN", fast::rnnBackward, LayoutRole::Plain, {}, {"RNN", fast::rnnTapeFits}},
     {"_backward_SliceChannel", fast::joinParts, LayoutRole::Same},
     {"_backward_SoftmaxActivation", fast::softmaxActivationBackward, LayoutRole::Plain},
+    {"_backward_SoftmaxOutput", fast::softmaxOutputBackward, LayoutRole::Plain},
     {"_backward_SwapAxis", fast::swapAxis, LayoutRole::Plain},
     {"_backward_UpSampling", fast::upSamplingBackward, LayoutRole::Plain},
     {"_backward_abs", fast::absoluteBackward, LayoutRole::Elements},
@@ -80,6 +83,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_broadcast_minimum", fast::broadcastMinimumBackward, LayoutRole::Same},
     {"_backward_broadcast_mul", fast::broadcastMultiplyBackward, LayoutRole::Same},
     {"_backward_broadcast_sub", fast::broadcastSubtractBackward, LayoutRole::Same},
+    {"_backward_cast", fast::cast, LayoutRole::Elements},
     {"_backward_clip", fast::clipBackward, LayoutRole::Elements},
     {"_backward_col2im", fast::toColumns, LayoutRole::Plain},
     {"_backward_contrib_AdaptiveAvgPooling2D", fast::adaptivePoolingBackward, LayoutRole::Plain},
@@ -118,6 +122,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_nanprod", fast::productBackward, LayoutRole::Plain},
     {"_backward_norm", fast::normBackward, LayoutRole::Same},
     {"_backward_np_cumsum", fast::cumsumBackward, LayoutRole::Plain},
+    {"_backward_power_scalar", fast::powerScalarBackward, LayoutRole::Elements},
     {"_backward_prod", fast::productBackward, LayoutRole::Plain},
     {"_backward_rdiv_scalar", fast::scalarOverBackward, LayoutRole::Elements},
     {"_backward_reciprocal", fast::reciprocalBackward, LayoutRole::Elements},
@@ -145,6 +150,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_topk", fast::orderingBackward, LayoutRole::Plain},
     {"_backward_where", fast::choose, LayoutRole::Elements},
     {"_broadcast_backward", fast::sumDown, LayoutRole::Same},
+    {"_cast_like", fast::cast, LayoutRole::Elements},
     {"_channel_window_sum", fast::channelWindowSum, LayoutRole::Same},
     {"_contrib_AdaptiveAvgPooling2D", fast::adaptivePooling, LayoutRole::Plain},
     {"_contrib_BilinearResize2D", fast::bilinearResize, LayoutRole::Plain},
@@ -179,6 +185,7 @@ constexpr FastKernelRow kRows[] = {
     {"_mul_scalar", fast::timesScalar, LayoutRole::Elements},
     {"_np_cumsum", fast::cumsum, LayoutRole::Plain},
     {"_plus_scalar", fast::plusScalar, LayoutRole::Elements},
+    {"_power_scalar", fast::powerScalar, LayoutRole::Elements},
     {"_rdiv_scalar", fast::scalarOver, LayoutRole::Elements},
     {"_rminus_scalar", fast::scalarMinus, LayoutRole::Elements},
     {"_rnn_param_concat", fast::concat, LayoutRole::Same},
@@ -225,6 +232,7 @@ constexpr FastKernelRow kRows[] = {
     {"nanprod", fast::product, LayoutRole::Plain},
     {"negative", fast::negative, LayoutRole::Elements},
     {"norm", fast::norm, LayoutRole::Same},
+    {"ones_like", fast::fill, LayoutRole::Elements},
     {"prod", fast::product, LayoutRole::Plain},
     {"reciprocal", fast::reciprocal, LayoutRole::Elements},
     {"relu", fast::relu, LayoutRole::Elements},
@@ -253,18 +261,60 @@ constexpr FastKernelRow kRows[] = {
     {"topk", fast::ordering, LayoutRole::Plain},
     {"transpose", fast::transpose, LayoutRole::Plain},
     {"where", fast::choose, LayoutRole::Elements},
+    {"zeros_like", fast::fill, LayoutRole::Elements},
 };
 
-/// Operators without a fast kernel whose reference kernel computes element i of an output only from elements i of its
-/// inputs, and from inputs of another rank in the same way for every i. Optimizer steps need not be listed. Sorted.
-constexpr StringRef kElementByElement[] = {
-    "BlockGrad",
-    "ones_like",
-    "zeros_like",
+/// Element-wise operators whose reference loop the compiler vectorises for every instruction set: all of it is arithmetic.
+/// Sorted.
+constexpr StringRef kVectorisedLoops[] = {
+    "_backward_degrees",
+    "_backward_hard_sigmoid",
+    "_backward_hard_swish",
+    "_backward_log10",
+    "_backward_log1p",
+    "_backward_log2",
+    "_backward_radians",
+    "_backward_rsqrt",
+    "_backward_smooth_l1",
+    "_backward_softsign",
+    "_backward_sub",
+    "_contrib_backward_quadratic",
+    "_contrib_quadratic",
+    "_equal",
+    "_equal_scalar",
+    "_greater",
+    "_greater_equal",
+    "_greater_equal_scalar",
+    "_lesser",
+    "_lesser_equal",
+    "_lesser_equal_scalar",
+    "_lesser_scalar",
+    "_logical_and",
+    "_logical_or",
+    "_logical_xor",
+    "_not_equal",
+    "_not_equal_scalar",
+    "ceil",
+    "degrees",
+    "fix",
+    "floor",
+    "hard_sigmoid",
+    "hard_swish",
+    "logical_not",
+    "radians",
+    "rint",
+    "round",
+    "rsqrt",
+    "sign",
+    "smooth_l1",
+    "softsign",
+    "trunc",
 };
 
 constexpr const OpFamily *kFamilies[] = {
     &kZerosOnesFamily,
+    &kCastFamily,
+    &kRoundingFamily,
     &kElementwiseBinaryFamily,
     &kElementwiseUnaryFamily,
     &kElementwiseScalarFamily,
@@ -332,6 +382,7 @@ constexpr const OpFamily *kFamilies[] = {
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
                                     LayoutRole::Plain};
 
+constexpr FastKernelRow kLoopRow = {"", fast::referenceLoop, LayoutRole::Elements};
 constexpr FastKernelRow kElementwiseRow = {"", fast::sliced, LayoutRole::Elements};
 constexpr FastKernelRow kStepRow = {"", fast::optimizerStep, LayoutRole::Elements};
 
@@ -351,12 +402,13 @@ const FastKernelRow *findFastKernel(const OpDef &op) {
   const bool isListed = row != std::end(kRows) && row->name == op.name && isBuiltin(op);
   if (isListed) return row;
   if (op.flags.isStep && isBuiltin(op)) return &kStepRow;
-  return op.flags.isElementwise ? &kElementwiseRow : nullptr;
+  if (!op.flags.isElementwise) return nullptr;
+  const bool isLoop = std::binary_search(std::begin(kVectorisedLoops), std::end(kVectorisedLoops), op.name);
+  return isLoop && isBuiltin(op) ? &kLoopRow : &kElementwiseRow;
 }
 
 LayoutRole referenceRole(const OpDef &op) {
-  const bool isListed = std::binary_search(std::begin(kElementByElement), std::end(kElementByElement), op.name);
-  return (isListed || op.flags.isStep) && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
+  return op.flags.isStep && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
 }
 
 }  // namespace gradc

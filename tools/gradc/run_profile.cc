@@ -26,10 +26,6 @@ struct Row {
   Reorders reorders;
 };
 
-ArrayRef<NodeId> nodesOf(const Executor::Timing &timing) {
-  return timing.fused.empty() ? ArrayRef(timing.node) : timing.fused;
-}
-
 bool isInside(const Executor::Timing &timing) { return timing.owner != Executor::Timing::kNone; }
 
 /// What timings of a run mean.
@@ -49,7 +45,7 @@ class Profile {
 
   /// "exp + relu" where the two ran as one.
   std::string operators(size_t i) const {
-    return join(map_range(nodesOf(timings[i]), [&](NodeId n) { return graph(i).opName(n); }), " + ");
+    return join(map_range(timings[i].nodes(), [&](NodeId n) { return graph(i).opName(n); }), " + ");
   }
 
   /// `loop[3] > h2h`
@@ -96,12 +92,12 @@ std::vector<Row> rowsOf(const Profile &profile, ArrayRef<Executor::Timing> timin
   const std::vector<bool> isFirst = profile.firstRuns();
   for (size_t i = 0; i < timings.size(); ++i) {
     const std::string op = profile.operators(i);
-    const size_t numNodes = isFirst[i] ? nodesOf(timings[i]).size() : 0;
+    const size_t numNodes = isFirst[i] ? timings[i].nodes().size() : 0;
     const size_t at = rowOf.try_emplace(op, rows.size()).first->second;
     if (at == rows.size()) rows.emplace_back().op = op;
     for (Row *row : {&rows[at], &all}) {
       row->numNodes += numNodes;
-      row->numFast += timings[i].isFast ? numNodes : 0;
+      row->numFast += isFirst[i] ? timings[i].numFast : 0;
       row->micros += profile.ownMicros(i);
       row->reorders += timings[i].reorders;
     }
@@ -150,7 +146,7 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
           out.attribute("pid", 1);
           out.attribute("tid", 1);
           out.attributeObject("args", [&] {
-            out.attribute("kernel", timing.isFast ? "fast" : "reference");
+            out.attribute("kernel", timing.isFast() ? "fast" : "reference");
             if (!timing.fused.empty())
               out.attributeArray("fused", [&] {
                 for (NodeId n : timing.fused) out.value(json::fixUTF8(profile.graph(i).name(n)));

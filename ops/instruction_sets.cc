@@ -1,4 +1,4 @@
-#include "runtime/kernels/instruction_sets.h"
+#include "ops/instruction_sets.h"
 
 #include <algorithm>
 #include <atomic>
