@@ -128,33 +128,6 @@ TEST(FastKernels, RUN_02_EqualBitsInEveryRun) {
   }
 }
 
-// Rows of a table, most of them of one number: threads divide them by rows, or by columns where one row has most.
-TEST(FastKernels, RUN_02_SumsOfRowsHaveTheBitsOfOneThread) {
-  const int64_t rows = 60, n = 300;
-  const std::tuple<const char *, DimsBuffer, DimsBuffer> cases[] = {
-      {"y = take(a, i); d = _backward_take(v, i) ^y; heads y, d", {rows, 300}, {n, 300}},
-      {"y = take(a, i) {axis=1}; d = _backward_take(v, i) {axis=1} ^y; heads y, d", {30, rows, 10}, {30, n, 10}}};
-  for (const auto &[text, data, picked] : cases) {
-    TestGraph g(text);
-    for (const int64_t numNumbers : {int64_t{1}, rows + 5}) {
-      Bindings bindings = drawBindings(g, {{"a", data}, {"v", picked}, {"i", DimsBuffer{n}}});
-      std::vector<double> &numbers = bindings["i"].values;
-      for (int64_t j = 0; j < n; ++j) numbers[static_cast<size_t>(j)] = static_cast<double>(j * j % numNumbers);
-      FastOptions options;
-      options.run.floatAs = DType::Float32;
-      options.threads = 1;
-      const FastResult one = runFast(g, bindings, options);
-      const NaiveRun expected = cantFail(NaiveRun::run(g, bindings, options.run));
-      for (size_t h = 0; h < 2; ++h) EXPECT_EQ(one.heads[h].values, expected.value(g.graph.heads()[h]).values);
-      for (unsigned threads : {2u, 3u}) {
-        options.threads = threads;
-        const FastResult several = runFast(g, bindings, options);
-        for (size_t h = 0; h < 2; ++h) EXPECT_EQ(one.heads[h].values, several.heads[h].values) << threads;
-      }
-    }
-  }
-}
-
 // Normalisation, scaling by channel and functions of one element between two convolutions.
 constexpr char kExcitation[] = "c = Convolution(data, w1) {kernel=(3,3), pad=(1,1), num_filter=32, no_bias=True};"
                                "n = LRN(c) {nsize=5, alpha=0.3};"

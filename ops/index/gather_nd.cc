@@ -74,42 +74,6 @@ void relateTuples(ShapeInference &s, EntryPort data, EntryPort indices, EntryPor
   for (size_t axis = 0; axis < numNamed; ++axis) checkNotEmpty(s, data.shape(s), axis, indices.shape(s));
 }
 
-// Tuples as row numbers of data whose first M axes are merged into one.
-struct TupleIndices {
-  TensorRef numbers;
-  Dims axes;  // the M axes
-  int64_t numTuples;
-
-  TupleIndices(const TensorRef &numbers, Dims data)
-      : numbers(numbers), axes(data.take_front(static_cast<size_t>(numbers.shape[0]))),
-        numTuples(productOf(numbers.shape.drop_front()).nearest()) {}
-
-  int64_t count() const { return numTuples; }
-  int64_t numRows() const { return productOf(axes).nearest(); }
-
-  template <class F> void forEach(F visit) const {
-    dispatchNumeric(numbers.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const T *from = numbers.as<const T>();
-      for (int64_t j = 0; j < numTuples; ++j) {
-        int64_t row = 0;
-        for (size_t axis = 0; axis < axes.size(); ++axis) {
-          const int64_t index = wholeNumber(from[static_cast<int64_t>(axis) * numTuples + j]);
-          if (index < -axes[axis] || index >= axes[axis]) failIndex(index, static_cast<int64_t>(axis), axes[axis]);
-          row = row * axes[axis] + (index < 0 ? index + axes[axis] : index);
-        }
-        visit(j, row);
-      }
-    });
-  }
-};
-
-// Rows of the data with its first M axes merged into one.
-AxisRows tupleRows(Dims data, const TupleIndices &indices) {
-  const int64_t all[] = {indices.numRows(), productOf(data.drop_front(indices.axes.size())).nearest()};
-  return AxisRows(all, 0);
-}
-
 size_t tupleScratch(Dims data, const TensorRef &numbers) {
   const TupleIndices indices(numbers, data);
   return RowGroups::scratchBytes(indices.numRows(), indices.count());
@@ -147,6 +111,8 @@ Value zerosOfShape(DecomposeRule &d, Dims shape) {
 extern const OpDef kBackwardGatherNd;
 
 }  // namespace
+
+bool addsUpdates(const NodeKind &kind) { return kind.params<ScatterParams>().reduction == Reduction::Add; }
 
 constinit const OpDef kGatherNd = {
     .name = "gather_nd",
@@ -203,15 +169,12 @@ constinit const OpDef kScatterNd = {
     .kernel =
         [](const KernelCall &call) {
           if (!hasWork(call)) return;
-          if (call.params<ScatterParams>().reduction == Reduction::Add)
-            return addTuples(call, call.in[0].data, call.in[1], call.in[2]);
+          if (addsUpdates(*call.kind)) return addTuples(call, call.in[0].data, call.in[1], call.in[2]);
           copyBytes(call);
           putTuples(call, call.in[1], call.in[2]);
         },
-    .workspace =
-        [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-          return kind.params<ScatterParams>().reduction == Reduction::Add ? tupleScratch(out[0].shape, in[2]) : 0;
-        },
+    .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return addsUpdates(kind) ? tupleScratch(out[0].shape, in[2]) : 0; },
 };
 
 namespace {

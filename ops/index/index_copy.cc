@@ -7,6 +7,9 @@
 using namespace llvm;
 
 namespace gradc {
+
+AxisIndices copiedRows(const TensorRef &numbers, Dims data) { return {numbers, 0, data[0], IndexMode::Raise}; }
+
 namespace {
 
 // old (r, …), index (n,), new (n, …).
@@ -28,8 +31,6 @@ void relateCopies(ShapeInference &s, size_t old, size_t index, size_t replacing)
   s.setIn(index, {s.in(replacing)[0]});
   if (s.in(old).hasRank()) checkNotEmpty(s, s.in(old), 0, s.in(index));
 }
-
-AxisIndices copiedRows(const TensorRef &index, Dims data) { return {index, 0, data[0], IndexMode::Raise}; }
 
 void copyKernel(const KernelCall &call) {
   copyBytes(call);

@@ -74,22 +74,12 @@ void relatePick(ShapeInference &s, int64_t givenAxis, bool keepDims) {
 
 void pickShape(ShapeInference &s) { relatePick(s, *s.params<PickParams>().axis, s.params<PickParams>().keepDims); }
 
-// Calls visit(position in the index, element of the data).
-template <class F> void forPicked(const TensorRef &index, Dims data, size_t axis, IndexMode mode, F visit) {
-  const AxisRows rows(data, axis);
-  const AxisIndices indices{index, static_cast<int64_t>(axis), rows.length, mode};
-  indices.forEach([&](int64_t row, int64_t at) { visit(row, rows.begin(row) + at * rows.inner); });
-}
-
-size_t pickedAxis(const NodeKind &kind, Dims data) {
-  return *normalizeAxis(*kind.params<PickParams>().axis, data.size());
-}
-
-void pickElements(const KernelCall &call, size_t axis, IndexMode mode) {
+void pickElements(const KernelCall &call) {
   if (!call.wants(0) || call.out[0].size() == 0) return;
+  const AxisIndices indices = pickedIndices(*call.kind, call.in[1], call.in[0].shape);
   const size_t bytes = dtypeBytes(call.out[0].dtype);
   withCopyOf(bytes, [&](auto copy) {
-    forPicked(call.in[1], call.in[0].shape, axis, mode, [&](int64_t row, int64_t at) {
+    forPicked(indices, call.in[0].shape, 0, indices.count(), [&](int64_t row, int64_t at) {
       copy(call.out[0].as<char>() + static_cast<size_t>(row) * bytes,
            call.in[0].as<const char>() + static_cast<size_t>(at) * bytes);
     });
@@ -99,14 +89,13 @@ void pickElements(const KernelCall &call, size_t axis, IndexMode mode) {
 void pickBackwardKernel(const KernelCall &call) {
   writeZeros(call);
   if (!call.wants(0) || call.out[0].size() == 0) return;
-  const PickParams &p = call.params<PickParams>();
   const Dims data = call.out[0].shape;
+  const AxisIndices indices = pickedIndices(*call.kind, call.in[1], data);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    forPicked(call.in[1], data, pickedAxis(*call.kind, data), modeOf(p),
-              [&](int64_t row, int64_t at) { dx[at] = dy[row]; });
+    forPicked(indices, data, 0, indices.count(), [&](int64_t row, int64_t at) { dx[at] = dy[row]; });
   });
 }
 
@@ -147,9 +136,16 @@ void firstType(DTypeInference &t) { t.sameInOut(0, 0); }
 
 constexpr Domain kPickDomains[] = {Domain::Any, Domain::Index};
 
-extern const OpDef kBackwardPick;
+extern const OpDef kBackwardPick, kBatchTake;
 
 }  // namespace
+
+AxisIndices pickedIndices(const NodeKind &kind, const TensorRef &numbers, Dims data) {
+  if (kind.op == &kBatchTake) return {numbers, 1, data[1], IndexMode::Clip};
+  const PickParams &p = kind.params<PickParams>();
+  const size_t axis = *normalizeAxis(*p.axis, data.size());
+  return {numbers, static_cast<int64_t>(axis), data[axis], modeOf(p)};
+}
 
 constinit const OpDef kPick = {
     .name = "pick",
@@ -171,10 +167,7 @@ constinit const OpDef kPick = {
           zeroGradientOf(g, 1);
         },
     .decompose = decomposePick,
-    .kernel =
-        [](const KernelCall &call) {
-          pickElements(call, pickedAxis(*call.kind, call.in[0].shape), modeOf(call.params<PickParams>()));
-        },
+    .kernel = pickElements,
 };
 
 namespace {
@@ -215,7 +208,7 @@ constinit const OpDef kBatchTake = {
     .kernelTypes = kFloatingAndIntegers,
     .domains = kPickDomains,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPick, {d.x(0), d.x(1)}, {{"axis", "1"}})); },
-    .kernel = [](const KernelCall &call) { pickElements(call, 1, IndexMode::Clip); },
+    .kernel = pickElements,
 };
 
 struct OneHotParams {
@@ -247,20 +240,6 @@ void oneHotShape(ShapeInference &s) {
   s.setOut(0, dims);
 }
 
-void oneHotKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const OneHotParams &p = call.params<OneHotParams>();
-  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T *y = call.out[0].as<T>();
-    const T on = convertNumber<T>(p.onValue), off = convertNumber<T>(p.offValue);
-    std::fill_n(y, call.out[0].size(), off);
-    forEachNumber(call.in[0], [&](int64_t row, int64_t number) {
-      if (number >= 0 && number < p.depth) y[row * p.depth + number] = on;
-    });
-  });
-}
-
 // A number outside all classes matches none of them.
 void decomposeOneHot(DecomposeRule &d) {
   const OneHotParams &p = d.params<OneHotParams>();
@@ -290,7 +269,10 @@ constinit const OpDef kOneHot = {
     .domains = kOneHotDomains,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
     .decompose = decomposeOneHot,
-    .kernel = oneHotKernel,
+    .kernel =
+        [](const KernelCall &call) {
+          if (call.wants(0)) markClasses(call, 0, call.in[0].size());
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kPick, &kBackwardPick, &kBatchTake, &kOneHot};
@@ -298,5 +280,20 @@ constexpr const OpDef *kOps[] = {&kPick, &kBackwardPick, &kBatchTake, &kOneHot};
 }  // namespace
 
 constinit const OpFamily kPickFamily = kOps;
+
+void markClasses(const KernelCall &call, int64_t begin, int64_t end) {
+  const OneHotParams &p = call.params<OneHotParams>();
+  const AxisIndices all{call.in[0], 0, p.depth, IndexMode::Clip};
+  const int64_t count = end - begin;
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T *y = call.out[0].as<T>() + begin * p.depth;
+    const T on = convertNumber<T>(p.onValue), off = convertNumber<T>(p.offValue);
+    std::fill_n(y, count * p.depth, off);
+    forEachNumber(all.part(begin, count).numbers, [&](int64_t row, int64_t number) {
+      if (number >= 0 && number < p.depth) y[row * p.depth + number] = on;
+    });
+  });
+}
 
 }  // namespace gradc

@@ -3,6 +3,7 @@
 // Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
 #pragma once
 
+#include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -64,6 +65,50 @@ struct AxisIndices {
     forEachNumber(numbers, [&](int64_t i, int64_t number) { visit(i, indexOnAxis(number, axis, size, mode)); });
   }
 };
+
+/// Tuples of numbers of shape (M, N…), as row numbers of data whose first M axes are merged into one.
+struct TupleIndices {
+  TensorRef numbers;
+  Dims axes;  // the M axes
+  int64_t first = 0, numTuples;
+
+  TupleIndices(const TensorRef &numbers, Dims data)
+      : numbers(numbers), axes(data.take_front(static_cast<size_t>(numbers.shape[0]))),
+        numTuples(productOf(numbers.shape.drop_front()).nearest()) {}
+
+  int64_t count() const { return numTuples; }
+  int64_t numRows() const { return productOf(axes).nearest(); }
+  /// The `count` tuples from position `from` on.
+  TupleIndices part(int64_t from, int64_t count) const {
+    TupleIndices some = *this;
+    some.first += from;
+    some.numTuples = count;
+    return some;
+  }
+
+  template <class F> void forEach(F visit) const {
+    const int64_t stride = numbers.size() / static_cast<int64_t>(axes.size());
+    dispatchNumeric(numbers.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const T *from = numbers.as<const T>() + first;
+      for (int64_t j = 0; j < numTuples; ++j) {
+        int64_t row = 0;
+        for (size_t axis = 0; axis < axes.size(); ++axis) {
+          const int64_t index = wholeNumber(from[static_cast<int64_t>(axis) * stride + j]);
+          if (index < -axes[axis] || index >= axes[axis]) failIndex(index, static_cast<int64_t>(axis), axes[axis]);
+          row = row * axes[axis] + (index < 0 ? index + axes[axis] : index);
+        }
+        visit(j, row);
+      }
+    });
+  }
+};
+
+/// Rows of the data with its first M axes merged into one.
+inline AxisRows tupleRows(Dims data, const TupleIndices &indices) {
+  const int64_t all[] = {indices.numRows(), productOf(data.drop_front(indices.axes.size())).nearest()};
+  return AxisRows(all, 0);
+}
 
 /// Calls loop(copy), where copy(to, from) copies `bytes` bytes.
 template <class F> void withCopyOf(size_t bytes, F loop) {
@@ -169,6 +214,22 @@ void addRows(const TensorRef &to, const void *base, const TensorRef &from, const
 /// The indices that take and _backward_take pick from data of a shape, and those that Embedding picks from its table.
 AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims data);
 AxisIndices tableRows(const TensorRef &numbers, Dims table);
+/// Those of pick, its gradient and batch_take, one for each row of the data, and of _contrib_index_copy.
+AxisIndices pickedIndices(const NodeKind &kind, const TensorRef &numbers, Dims data);
+AxisIndices copiedRows(const TensorRef &numbers, Dims data);
+/// Whether a node of _scatter_nd adds its updates.
+bool addsUpdates(const NodeKind &kind);
+
+/// Calls visit(row, number of the picked element) for the rows [begin, end) of the data.
+template <class F> void forPicked(const AxisIndices &indices, Dims data, int64_t begin, int64_t end, F visit) {
+  const AxisRows rows(data, static_cast<size_t>(indices.axis));
+  const int64_t count = end - begin;
+  indices.part(begin, count).forEach([&](int64_t i, int64_t at) {
+    visit(begin + i, rows.begin(begin + i) + at * rows.inner);
+  });
+}
+/// The rows [begin, end) of one_hot.
+void markClasses(const KernelCall &call, int64_t begin, int64_t end);
 
 /// Fails if indices pick elements from an axis that has none.
 void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indices);

@@ -201,8 +201,23 @@ std::unique_ptr<PreparedKernel> bilinearUpSamplingBackward(const KernelSite &sit
 // runtime/kernels/rows.cc
 std::unique_ptr<PreparedKernel> take(const KernelSite &site);
 std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gatherNd(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gatherNdBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> addAtTuples(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embedding(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
+
+// runtime/kernels/put_rows.cc
+std::unique_ptr<PreparedKernel> scatterNd(const KernelSite &site);
+std::unique_ptr<PreparedKernel> putAtTuples(const KernelSite &site);
+std::unique_ptr<PreparedKernel> putAtTuplesOfZeros(const KernelSite &site);
+std::unique_ptr<PreparedKernel> indexCopy(const KernelSite &site);
+std::unique_ptr<PreparedKernel> indexCopyBackward(const KernelSite &site);
+
+// runtime/kernels/pick.cc
+std::unique_ptr<PreparedKernel> pick(const KernelSite &site);
+std::unique_ptr<PreparedKernel> pickBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> oneHot(const KernelSite &site);
 
 // runtime/kernels/norm.cc
 std::unique_ptr<PreparedKernel> norm(const KernelSite &site);

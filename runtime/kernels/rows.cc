@@ -1,5 +1,5 @@
 // Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so the
-// bits are those of one thread. Tested by tests/fast_kernels_test.cc
+// bits are those of one thread. Tested by tests/row_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -13,17 +13,26 @@ namespace {
 
 constexpr int64_t kGrainBytes = 1 << 17;  // fewer are not worth a second thread
 
-/// take; or Embedding, whose table is operand 1.
-template <bool isTable> class PickRows : public PreparedKernel {
+/// How rows are numbered: as in take, in Embedding, or in gather_nd.
+enum class Picks { Axis, Table, Tuples };
+
+template <Picks by> auto indicesOf(const NodeKind &kind, const TensorRef &numbers, Dims data) {
+  if constexpr (by == Picks::Tuples) return TupleIndices(numbers, data);
+  else return by == Picks::Table ? tableRows(numbers, data) : takenIndices(kind, numbers, data);
+}
+AxisRows rowsOf(Dims data, const AxisIndices &indices) { return AxisRows(data, static_cast<size_t>(indices.axis)); }
+AxisRows rowsOf(Dims data, const TupleIndices &indices) { return tupleRows(data, indices); }
+
+/// take, gather_nd; or Embedding, whose table is operand 1.
+template <Picks by> class PickRows : public PreparedKernel {
  public:
   explicit PickRows(unsigned threads) : threads(threads) {}
 
   void run(const KernelCall &call) override {
     if (!call.wants(0) || call.out[0].size() == 0) return;
-    const TensorRef &whole = call.in[isTable], &numbers = call.in[!isTable];
-    const AxisIndices indices =
-        isTable ? tableRows(numbers, whole.shape) : takenIndices(*call.kind, numbers, whole.shape);
-    const AxisRows rows(whole.shape, static_cast<size_t>(indices.axis));
+    const TensorRef &whole = call.in[by == Picks::Table], &numbers = call.in[by != Picks::Table];
+    const auto indices = indicesOf<by>(*call.kind, numbers, whole.shape);
+    const AxisRows rows = rowsOf(whole.shape, indices);
     const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(whole.dtype));
     parallelFor(threads, rows.outer * indices.count(), std::max<int64_t>(kGrainBytes / bytes, 1),
                 [&](int64_t begin, int64_t end) { pick(call.out[0], whole, rows, indices, begin, end); });
@@ -31,7 +40,8 @@ template <bool isTable> class PickRows : public PreparedKernel {
 
  private:
   // Rows [begin, end) of the result, one stretch per outer index.
-  static void pick(const TensorRef &to, const TensorRef &from, const AxisRows &rows, const AxisIndices &indices,
+  template <class Indices>
+  static void pick(const TensorRef &to, const TensorRef &from, const AxisRows &rows, const Indices &indices,
                    int64_t begin, int64_t end) {
     const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(to.dtype)), count = indices.count();
     AxisRows one = rows;
@@ -48,22 +58,26 @@ template <bool isTable> class PickRows : public PreparedKernel {
   unsigned threads;
 };
 
-/// The gradient of take, in output 0, or of Embedding, in output 1. The other output is zero.
-template <bool isTable> class AddRows : public PreparedKernel {
+/// The gradient of take or gather_nd, in output 0, or of Embedding, in output 1; another output is zero. `hasBase`: adds rows
+/// to operand 0, as _scatter_nd does, and the other operands follow.
+template <Picks by, bool hasBase> class AddRows : public PreparedKernel {
  public:
   AddRows(unsigned threads, size_t bytes) : threads(threads), bytes(bytes) {}
 
   void run(const KernelCall &call) override {
-    const TensorRef &to = call.out[isTable], &numbers = call.in[1];
-    if (call.wants(!isTable)) std::memset(call.out[!isTable].data, 0, call.out[!isTable].bytes());
-    if (!call.wants(isTable) || to.size() == 0) return;
-    const AxisIndices indices = isTable ? tableRows(numbers, to.shape) : takenIndices(*call.kind, numbers, to.shape);
-    const AxisRows rows(to.shape, static_cast<size_t>(indices.axis));
+    constexpr size_t kSum = by == Picks::Table;
+    const TensorRef &to = call.out[kSum], &from = call.in[hasBase];
+    if (by != Picks::Tuples && call.wants(1 - kSum))
+      std::memset(call.out[1 - kSum].data, 0, call.out[1 - kSum].bytes());
+    if (!call.wants(kSum) || to.size() == 0) return;
+    const auto indices = indicesOf<by>(*call.kind, call.in[hasBase + 1], to.shape);
+    const AxisRows rows = rowsOf(to.shape, indices);
     const RowGroups groups(call.workspace, rows.length, indices);
     divide(rows, groups, dtypeBytes(to.dtype), [&](RowRange range) {
       dispatchNumeric(to.dtype, [&](auto zero) {
         using T = decltype(zero);
-        addRows<T>(to.as<T>(), nullptr, call.in[0].as<const T>(), rows, indices.count(), groups, range);
+        const T *base = hasBase ? call.in[0].as<const T>() : nullptr;
+        addRows<T>(to.as<T>(), base, from.as<const T>(), rows, indices.count(), groups, range);
       });
     });
   }
@@ -100,17 +114,21 @@ template <bool isTable> class AddRows : public PreparedKernel {
   size_t bytes;
 };
 
-template <bool isTable> std::unique_ptr<PreparedKernel> addingRows(const KernelSite &site) {
-  return std::make_unique<AddRows<isTable>>(site.threads, site.kind->op->workspace(*site.kind, site.in, site.out));
+template <Picks by> std::unique_ptr<PreparedKernel> pickingRows(const KernelSite &site) {
+  return std::make_unique<PickRows<by>>(site.threads);
+}
+template <Picks by, bool hasBase = false> std::unique_ptr<PreparedKernel> addingRows(const KernelSite &site) {
+  return std::make_unique<AddRows<by, hasBase>>(site.threads, site.kind->op->workspace(*site.kind, site.in, site.out));
 }
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> take(const KernelSite &site) { return std::make_unique<PickRows<false>>(site.threads); }
-std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site) { return addingRows<false>(site); }
-std::unique_ptr<PreparedKernel> embedding(const KernelSite &site) {
-  return std::make_unique<PickRows<true>>(site.threads);
-}
-std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site) { return addingRows<true>(site); }
+std::unique_ptr<PreparedKernel> take(const KernelSite &site) { return pickingRows<Picks::Axis>(site); }
+std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site) { return addingRows<Picks::Axis>(site); }
+std::unique_ptr<PreparedKernel> embedding(const KernelSite &site) { return pickingRows<Picks::Table>(site); }
+std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site) { return addingRows<Picks::Table>(site); }
+std::unique_ptr<PreparedKernel> gatherNd(const KernelSite &site) { return pickingRows<Picks::Tuples>(site); }
+std::unique_ptr<PreparedKernel> gatherNdBackward(const KernelSite &site) { return addingRows<Picks::Tuples>(site); }
+std::unique_ptr<PreparedKernel> addAtTuples(const KernelSite &site) { return addingRows<Picks::Tuples, true>(site); }
 
 }  // namespace gradc::fast
