@@ -197,6 +197,33 @@ TEST(LowerTo, A_17_ShapesOfEmittedNodesAreKnownToLaterSteps) {
   EXPECT_NE(Lowered("n = in_steps(x)", {5, 7, -1}).outcome(), "success");
 }
 
+// What takes the place of a node may list its outputs otherwise: a loop of several numbers them, and the only output of an
+// operator without names is plain `output`.
+TEST(LowerTo, IR_16_HeadsKeepTheirNames) {
+  const std::pair<const char *, std::vector<std::string>> cases[] = {
+      {"y = RNN(x, w, s) {mode=rnn_tanh, state_size=3, num_layers=1}; heads y", {"y_output"}},
+      {"y = RNN(x, w, s) {mode=rnn_tanh, state_size=3, num_layers=1, state_outputs=True}; heads y:1, y",
+       {"y_state_output", "y_output"}},
+      {"y = CTCLoss(x, s); z = exp(y); heads y, z", {"y_output0", "z_output"}},
+      {"y = topk(x) {ret_typ=value}; heads y", {"y_output0"}},
+      {"y = topk(x) {ret_typ=both}; heads y, y:1", {"y_output0", "y_output1"}},
+      {"y = silu(x); heads y", {"y_output"}},
+  };
+  for (const auto &[text, names] : cases) {
+    SCOPED_TRACE(text);
+    TestGraph g(text);
+    InferOptions partial;
+    partial.allowUnknown = true;
+    const Inference known = cantFail(infer(g.context, g, {{{nodeNamed(g, "x"), DimsBuffer{4, 2, 5}}}, {}}, partial));
+    const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known));
+    std::vector<std::string> found;
+    for (Value head : lowered.heads()) found.push_back(lowered.listedName(head));
+    EXPECT_EQ(found, names);
+    const Graph again = cantFail(lowerTo(g.context, lowered, kPrimitivesTarget, nullptr));
+    for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(again.listedName(again.heads()[i]), names[i]);
+  }
+}
+
 // The target has _backward_square, but not square: without its forward node it would have no meaning there (INF-08).
 TEST(LowerTo, A_17_GradientsOfReplacedNodesAreReplacedAsWell) {
   TestGraph g("y = square(x)");

@@ -226,6 +226,22 @@ TEST(SequenceOps, RUN_02_LengthsOutOfRange) {
   EXPECT_EQ(evaluate(g, {{"x", Array({2, 5}, x.values)}})[0].values, x.values) << "2^64 - 2048";
 }
 
+// Values of MXNet 1.9.1, which holds the value in single precision.
+TEST(SequenceOps, RUN_02_MasksOfIntegers) {
+  auto masked = [](const std::string &dtype, const std::string &value) {
+    return evaluate(TestGraph("x = _constant {shape=(3,2), dtype=" + dtype +
+                              ", values=(1,2,3,4,5,6)}; n = _constant {shape=(2,), dtype=" + dtype +
+                              ", values=(1,2)}; y = SequenceMask(x, n) {use_sequence_length=True, value=" + value +
+                              "}"),
+                    {})[0]
+        .values;
+  };
+  EXPECT_EQ(masked("int32", "-1.5"), (std::vector<double>{1, 2, -1, 4, -1, -1}));
+  EXPECT_EQ(masked("uint8", "7"), (std::vector<double>{1, 2, 7, 4, 7, 7}));
+  EXPECT_EQ(masked("int64", "16777217"), (std::vector<double>{1, 2, 16777216, 4, 16777216, 16777216}));
+  EXPECT_EQ(masked("int8", "-3"), (std::vector<double>{1, 2, -3, 4, -3, -3}));
+}
+
 TEST(SequenceOps, RUN_02_ArangeOfIntegers) {
   auto numbers = [](const std::string &attrs) {
     return evaluate(TestGraph("y = _arange {" + attrs + "}"), {})[0].values;

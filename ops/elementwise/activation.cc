@@ -135,6 +135,7 @@ extern const OpDef kActivation;
 
 constinit const OpDef kActivation = {
     .name = "Activation",
+    .aliases = {"_npx_activation"},
     .summary = "y = max(x, 0), 1/(1 + exp(−x)), log(1 + exp x), x/(1 + |x|) or tanh x, element by element",
     .inputs = {"data"},
     .attrs = kAttrs,

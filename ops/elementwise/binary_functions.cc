@@ -91,8 +91,8 @@ constinit const OpDef kBroadcastHypot =
                       byValue<Hypot>);
 constinit const OpDef kHypot = equalForm<Hypot, kBackwardHypot, kBroadcastHypot>(
     {{"_hypot", "_Hypot"}, "y = sqrt(lhs^2 + rhs^2), operands of equal shape"});
-constinit const OpDef kHypotScalar =
-    scalarForm<Hypot, kBackwardHypotScalar, kHypot>({{"_hypot_scalar", "_HypotScalar"}, "y = sqrt(x^2 + scalar^2)"});
+constinit const OpDef kHypotScalar = scalarForm<Hypot, kBackwardHypotScalar, kHypot>(
+    {{"_hypot_scalar", "_HypotScalar", "_npi_hypot_scalar"}, "y = sqrt(x^2 + scalar^2)"});
 
 // ---- mod
 

@@ -156,7 +156,7 @@ constinit const OpDef kBackwardGammaln = {
 
 constinit const OpDef kGammaln = {
     .name = "gammaln",
-    .aliases = {"_npx_gammaln"},
+    .aliases = {"_npx_gammaln", "_sparse_gammaln"},
     .summary = "y = ln |Γ(x)|",
     .inputs = {"data"},
     .shape = shapes::same,
@@ -189,7 +189,7 @@ constinit const OpDef kBackwardGamma = {
 
 constinit const OpDef kGammaFunction = {
     .name = "gamma",
-    .aliases = {"_npx_gamma"},
+    .aliases = {"_npx_gamma", "_sparse_gamma"},
     .summary = "y = Γ(x) = ∫ tˣ⁻¹·exp(−t) dt over t > 0, continued to x < 0",
     .inputs = {"data"},
     .shape = shapes::same,

@@ -40,10 +40,11 @@ void multipliedPiece(const PieceCall &call) {
 }
 
 constinit const OpDef kRoundSte = straightThrough<kRounded, kRound>(
-    {"_contrib_round_ste"},
+    {"_contrib_round_ste", "_sparse__contrib_round_ste"},
     "y = the whole number nearest to x, halves away from 0; the gradient passes unchanged: dx = dy");
-constinit const OpDef kSignSte = straightThrough<kSigned, kSign>(
-    {"_contrib_sign_ste"}, "y = the sign of x: -1, 0 or 1; the gradient passes unchanged: dx = dy");
+constinit const OpDef kSignSte =
+    straightThrough<kSigned, kSign>({"_contrib_sign_ste", "_sparse__contrib_sign_ste"},
+                                    "y = the sign of x: -1, 0 or 1; the gradient passes unchanged: dx = dy");
 
 constinit const OpDef kBackwardGradientMultiplier = [] {
   OpDef op = scalarOp({"_contrib_backward_gradientmultiplier"},

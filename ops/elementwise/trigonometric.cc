@@ -59,11 +59,11 @@ constinit const OpDef kBackwardRadians = constantSlope<[](auto dy) { return dy *
 constinit const OpDef kSin = function<[](auto x) { return sin(x); }, kBackwardSin>(
     {"sin", "_npi_sin", "_sparse_sin"}, "y = sin(x)", {.onnx = "Sin", .c = "y[i] = sin(x[i])"});
 constinit const OpDef kCos = function<[](auto x) { return cos(x); }, kBackwardCos>(
-    {"cos", "_npi_cos"}, "y = cos(x)", {.onnx = "Cos", .c = "y[i] = cos(x[i])"});
+    {"cos", "_npi_cos", "_sparse_cos"}, "y = cos(x)", {.onnx = "Cos", .c = "y[i] = cos(x[i])"});
 constinit const OpDef kSinh = function<[](auto x) { return sinh(x); }, kBackwardSinh>(
     {"sinh", "_npi_sinh", "_sparse_sinh"}, "y = sinh(x)", {.onnx = "Sinh", .c = "y[i] = sinh(x[i])"});
 constinit const OpDef kCosh = function<[](auto x) { return cosh(x); }, kBackwardCosh>(
-    {"cosh", "_npi_cosh"}, "y = cosh(x)", {.onnx = "Cosh", .c = "y[i] = cosh(x[i])"});
+    {"cosh", "_npi_cosh", "_sparse_cosh"}, "y = cosh(x)", {.onnx = "Cosh", .c = "y[i] = cosh(x[i])"});
 
 namespace {
 
@@ -73,13 +73,15 @@ constinit const OpDef kArcsin = function<[](auto x) { return asin(x); }, kBackwa
     {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", {.onnx = "Asin", .c = "y[i] = asin(x[i])"},
     kWithinOne);
 constinit const OpDef kArccos = function<[](auto x) { return acos(x); }, kBackwardArccos>(
-    {"arccos", "_npi_arccos"}, "y = arccos(x)", {.onnx = "Acos", .c = "y[i] = acos(x[i])"}, kWithinOne);
+    {"arccos", "_npi_arccos", "_sparse_arccos"}, "y = arccos(x)", {.onnx = "Acos", .c = "y[i] = acos(x[i])"},
+    kWithinOne);
 constinit const OpDef kArctan = function<[](auto x) { return atan(x); }, kBackwardArctan>(
     {"arctan", "_npi_arctan", "_sparse_arctan"}, "y = arctan(x)", {.onnx = "Atan", .c = "y[i] = atan(x[i])"});
 constinit const OpDef kArcsinh = function<[](auto x) { return asinh(x); }, kBackwardArcsinh>(
     {"arcsinh", "_npi_arcsinh", "_sparse_arcsinh"}, "y = arsinh(x)", {.onnx = "Asinh", .c = "y[i] = asinh(x[i])"});
 constinit const OpDef kArccosh = function<[](auto x) { return acosh(x); }, kBackwardArccosh>(
-    {"arccosh", "_npi_arccosh"}, "y = arcosh(x)", {.onnx = "Acosh", .c = "y[i] = acosh(x[i])"}, kAboveOne);
+    {"arccosh", "_npi_arccosh", "_sparse_arccosh"}, "y = arcosh(x)", {.onnx = "Acosh", .c = "y[i] = acosh(x[i])"},
+    kAboveOne);
 constinit const OpDef kArctanh = function<[](auto x) { return atanh(x); }, kBackwardArctanh>(
     {"arctanh", "_npi_arctanh", "_sparse_arctanh"}, "y = artanh(x)", {.onnx = "Atanh", .c = "y[i] = atanh(x[i])"},
     kWithinOne);

@@ -150,7 +150,7 @@ constinit const OpDef kSquare = {
 // dx = dy · sign x; 0 at 0
 constinit const OpDef kAbs = {
     .name = "abs",
-    .aliases = {"_sparse_abs", "_npi_absolute"},
+    .aliases = {"_sparse_abs", "_npi_absolute", "_npi_abs"},
     .summary = "y = |x|",
     .inputs = {"data"},
     .shape = shapes::same,

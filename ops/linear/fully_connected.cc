@@ -130,6 +130,7 @@ extern const OpDef kBackwardFullyConnected;
 // y = x · wᵀ + b; dx, dw, db by one fused operator.
 constinit const OpDef kFullyConnected = {
     .name = "FullyConnected",
+    .aliases = {"_npx_fully_connected", "_sparse_FullyConnected"},
     .summary = "y[n,h] = Σ over features k: x[n,k]·w[h,k] + b[h]",
     .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
     .attrs = kAttrs,

@@ -326,6 +326,7 @@ constexpr InputDefault kAuxDefaults[] = {{3, "__init__", "[\"zero\", {}]"}, {4, 
 
 constinit const OpDef kBatchNorm = {
     .name = "BatchNorm",
+    .aliases = {"_npx_batch_norm"},
     .summary = "y = γ·(x − mean)·r + β per channel, r = (var + eps)^(−1/2), var the biased variance; "
                "moving ← moving·momentum + batch·(1 − momentum) in training",
     .inputs = {"data", "gamma", "beta", "moving_mean", "moving_var"},

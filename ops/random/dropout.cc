@@ -141,6 +141,7 @@ constinit const OpDef kBackwardDropout = {
 
 constinit const OpDef kDropout = {
     .name = "Dropout",
+    .aliases = {"_npx_dropout"},
     .summary = "y = x·mask, mask = 0 with probability p, else 1/(1 − p), in training; y = x in inference",
     .inputs = {"data"},
     .outputs = {"output", "mask"},

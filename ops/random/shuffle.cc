@@ -51,7 +51,7 @@ void shuffleKernel(const KernelCall &call) {
 
 constinit const OpDef kShuffle = {
     .name = "_shuffle",
-    .aliases = {"shuffle"},
+    .aliases = {"shuffle", "_npi_shuffle"},
     .summary = "the rows of data, its slices along axis 0, in random order",
     .inputs = {"data"},
     .outputs = {"output", "order"},

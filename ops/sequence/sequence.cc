@@ -67,15 +67,15 @@ void maskWith(const KernelCall &call, double value) {
   int64_t inner = 1;
   for (size_t i = 2; i < dims.size(); ++i) inner *= dims[i];
   const int64_t numBlocks = inner == 0 ? 0 : dims[0] * dims[1];
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T *x = call.in[0].as<const T>();
+    const T *x = call.in[0].as<const T>(), rest = convertNumber<T>(value);
     T *y = call.out[0].as<T>();
     for (int64_t block = 0; block < numBlocks; ++block) {
       const int64_t a = block / dims[1], b = block % dims[1];
       const int64_t time = isTimeFirst ? a : b, length = sequenceLength(call.in[1], isTimeFirst ? b : a, time + 1);
       const bool beyond = time >= length;
-      for (int64_t i = block * inner; i < (block + 1) * inner; ++i) y[i] = beyond ? static_cast<T>(value) : x[i];
+      for (int64_t i = block * inner; i < (block + 1) * inner; ++i) y[i] = beyond ? rest : x[i];
     }
   });
 }
@@ -132,6 +132,7 @@ constinit const OpDef kBackwardSequenceMask = {
 
 constinit const OpDef kSequenceMask = {
     .name = "SequenceMask",
+    .aliases = {"_npx_sequence_mask"},
     .summary = "y[t,n,…] = x[t,n,…] where t < sequence_length[n], else value; with axis 1 time is the second axis",
     .inputs = {{"data", "sequence_length"}, numSequenceInputs},
     .attrs = kMaskAttrs,
@@ -141,6 +142,7 @@ constinit const OpDef kSequenceMask = {
     .dtype = maskDType,
     .inplace = kInplaceFirst,
     .stopped = {1},
+    .kernelTypes = kFloatingAndIntegers,
     .domains = kMaskDomains,
     .gradient =
         [](GradRule &g) {

@@ -283,6 +283,7 @@ namespace {
 // dx = the dyi joined along the axis
 constinit const OpDef kSplitV2 = {
     .name = "_split_v2",
+    .aliases = {"_npi_split"},
     .summary = "data cut along one axis, at indices or into sections of almost equal length",
     .inputs = {"data"},
     .outputs = {{}, numParts, true},

@@ -99,6 +99,7 @@ extern const OpDef kBackwardConvolution;
 // y = x * w + b; dx, dw, db by one fused operator.
 constinit const OpDef kConvolution = {
     .name = "Convolution",
+    .aliases = {"_npx_convolution"},
     .summary = "y[n,f,p] = Σ over channels c of f's group and taps k: x[n,c,p·stride + k·dilate − pad]·w[f,c,k] + b[f]",
     .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
     .attrs = kAttrs,

@@ -152,6 +152,7 @@ extern const OpDef kPoolGather, kPoolScatter, kPoolingGrad, kBackwardPooling;
 // y = the reduction of each window
 constinit const OpDef kPooling = {
     .name = "Pooling",
+    .aliases = {"_npx_pooling"},
     .summary = "y = max, mean, sum or (Σ xᵖ)^(1/p) of the elements of each window; padding takes no part but in the "
                "mean's count",
     .inputs = {"data"},

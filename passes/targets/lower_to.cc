@@ -6,6 +6,7 @@
 #include "passes/following_attrs.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
+#include "passes/targets/kept_names.h"
 #include "passes/targets/kept_writes.h"
 #include "passes/targets/lowering_errors.h"
 
@@ -378,10 +379,12 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     Expected<Rewritten> lowered = std::move(lowering).finish();
     if (!lowered) return lowered.takeError();
     Expected<Graph> ordered = orderWrites(context, graph, lowered->graph, target);
-    if (!ordered || !target.adjustTable) return ordered;
-    GraphTable table = ordered->table();
+    if (!ordered) return ordered;
+    Expected<Graph> named = keepHeadNames(context, graph, *ordered);
+    if (!named || !target.adjustTable) return named;
+    GraphTable table = named->table();
     target.adjustTable(table);
-    return ordered->withTable(std::move(table));
+    return named->withTable(std::move(table));
   });
 }
 

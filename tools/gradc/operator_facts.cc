@@ -3,6 +3,7 @@
 #include "passes/targets/target.h"
 #include "tools/drawing/table.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -40,11 +41,16 @@ std::string inputSetText(const OpDef &op, const InputSet &set) {
   return join(names, ", ");
 }
 
-StringRef gradientText(const OpDef &op) {
-  if (op.gradient) return "a rule of its own";
-  if (op.isDifferentiable()) return "that of its decomposition";
+std::string gradientText(const OpDef &op, const OperatorTrials &trials, StringRef quote) {
   if (op.flags.hasNoGradient) return "none: nothing flows through it";
-  return "not available";
+  if (op.flags.isStep) return "none: steps of optimizers are not differentiated";
+  if (!op.isDifferentiable()) return "not available";
+  const auto found = trials.gradientNodes.find(&op);
+  const OperatorSet emitted = found == trials.gradientNodes.end() ? OperatorSet() : found->second;
+  if (!emitted.empty() && llvm::all_of(emitted, [](const OpDef *node) { return node->flags.isZero; }))
+    return op.piece ? "0 almost everywhere" : "zeros";
+  const std::string source = op.gradient ? "a rule of its own" : "that of its decomposition";
+  return source + (emitted.empty() ? "" : ", made of " + namesOf(emitted, quote));
 }
 
 StringRef typesText(const OpDef &op) {

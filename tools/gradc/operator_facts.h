@@ -1,6 +1,8 @@
 // What the operator reference says about a definition, in words. Tested by tests/cli_test.cc
 #pragma once
 
+#include "operator_trials.h"
+
 #include "ir/op.h"
 
 #include <string>
@@ -16,8 +18,8 @@ std::string defaultText(const AttrSpec &spec);
 std::string portsText(const Ports &ports);
 /// Names of the inputs in the set, or that it depends on the attributes. Empty: no input.
 std::string inputSetText(const OpDef &op, const InputSet &set);
-/// Where the gradient comes from.
-llvm::StringRef gradientText(const OpDef &op);
+/// Where the gradient comes from, and the operators that it is made of by the trials, their names between `quote`s.
+std::string gradientText(const OpDef &op, const OperatorTrials &trials, llvm::StringRef quote = "`");
 /// Element types the reference kernel computes in.
 llvm::StringRef typesText(const OpDef &op);
 /// How MXNet 1.9.1 expresses the operator.

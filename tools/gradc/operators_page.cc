@@ -33,9 +33,7 @@ void printOperator(raw_ostream &os, Context &context, const OpDef &op, const Ope
   row("overwrites", inputSetText(op, op.mutated));
   row("does not read", inputSetText(op, op.ignored));
   row("no gradient to", inputSetText(op, op.stopped));
-  auto emitted = trials.gradientNodes.find(&op);
-  const bool hasNodes = emitted != trials.gradientNodes.end() && !emitted->second.empty();
-  row("gradient", gradientText(op).str() + (hasNodes ? ", made of " + namesOf(emitted->second) : ""));
+  row("gradient", gradientText(op, trials));
   row("primitives", op.primitive              ? "it is one"
                     : !op.irreducible.empty() ? "not reducible: it " + op.irreducible.str()
                                               : trials.endsIn(op));

@@ -56,13 +56,14 @@ void printReference(raw_ostream &os, Context &context, const OpDef &op) {
   row("overwrites", inputSetText(op, op.mutated));
   row("does not read", inputSetText(op, op.ignored));
   row("no gradient to", inputSetText(op, op.stopped));
-  row("gradient", gradientText(op));
+  const OperatorTrials trials(context, op);
+  row("gradient", gradientText(op, trials, ""));
   for (const InplacePair &pair : op.inplace)
     row("in place",
         "output " + std::to_string(pair.output) + " may take the memory of input " + std::to_string(pair.input));
   if (op.primitive) row("primitives", "it is one");
   else if (!op.irreducible.empty()) row("primitives", "none: it " + op.irreducible.str());
-  else row("primitives", OperatorTrials(context, op).endsIn(op, ""));
+  else row("primitives", trials.endsIn(op, ""));
   row("types", typesText(op));
   row("MXNet 1.9.1", mxnetText(op));
   for (StringRef note : notesOf(op)) row("note", note);
