@@ -32,7 +32,7 @@ constexpr bool kIsSanitized = false;
 /// Lines of a file that one test takes, so that shards get even loads.
 constexpr size_t kCasesPerTest = 25;
 /// Of the relatives, one in so many is put to all verbs.
-constexpr size_t kFullEvery = 16;
+constexpr size_t kFullEvery = 6;
 /// The exit code of a command that was left out.
 constexpr int kNotAsked = -1;
 
@@ -65,6 +65,7 @@ constexpr Form kViews[] = {
     {"", "infer"},
     {"", "plan"},
     {"", "grad --dialect mxnet --unused zeros"},
+    {"", "opt --passes unroll,inline"},
     {"verify", "diff in.json in.json"},
     {"partial", "infer --partial --report"},
     {"partial", "plan --partial --report"},
@@ -353,6 +354,15 @@ TEST_P(Hostile, E_50_OneErrorOrARightAnswerFromEveryVerb) {
   for (size_t i = GetParam().first; i < std::min(cases.size(), GetParam().first + kCasesPerTest); ++i)
     problems += Subject(folder, cases[i]).examine(isOriginal || i % kFullEvery == 0);
   EXPECT_TRUE(problems.empty()) << problems;
+}
+
+TEST(HostileCorpus, PutsManyToAllVerbs) {
+  size_t numFull = 0;
+  for (const std::string &path : corpus()) {
+    const size_t count = StringRef(readText(path)).count('\n');
+    if (sys::path::stem(path) != "originals") numFull += (count + kFullEvery - 1) / kFullEvery;
+  }
+  EXPECT_GE(numFull, 500u);
 }
 
 TEST(HostileCorpus, HasEveryOperator) {
