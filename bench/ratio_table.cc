@@ -16,6 +16,7 @@ struct Limit {
   double ratio;
 };
 constexpr Limit kLimits[] = {{"gradient", 0.2}, {"infer", 0.2}, {"plan", 0.5}, {"save", 0.5}, {"load", 1.6}};
+constexpr double kBytesPerNode = 60;
 constexpr size_t kLarge = 1000000, kMedium = 100000;
 
 }  // namespace
@@ -32,6 +33,8 @@ void RatioTable::ReportRuns(const std::vector<Run> &reports) {
     // Aggregates of repeated runs carry accumulated time in the reported unit; both cases give time per iteration.
     nanoseconds[{parts[1].str(), parts[0].str(), nodes}] =
         run.GetAdjustedCPUTime() * 1e9 / benchmark::GetTimeUnitMultiplier(run.time_unit);
+    if (auto bytes = run.counters.find("B/node"); parts[0] == "gradient" && bytes != run.counters.end())
+      bytesPerNode[{parts[1].str(), parts[0].str(), nodes}] = bytes->second;
   }
 }
 
@@ -55,6 +58,13 @@ bool RatioTable::printRatios() {
       double limit = key.family == "zigzag" ? 4.0 : 1.5;
       isWithin &= scaling <= limit;
       os << format("  scaling %.2f (limit %.1f%s)", scaling, limit, scaling > limit ? ", EXCEEDED" : "");
+    }
+    auto bytes = bytesPerNode.find(key);
+    if (key.nodes == kLarge && key.family != "zigzag" && bytes != bytesPerNode.end()) {
+      const bool isOver = bytes->second > kBytesPerNode;
+      isWithin &= !isOver;
+      os << format("  %.1f bytes a node (limit %.0f%s)", bytes->second.value, kBytesPerNode,
+                   isOver ? ", EXCEEDED" : "");
     }
     os << '\n';
   }
