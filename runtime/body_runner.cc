@@ -36,10 +36,11 @@ uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
 
 class ListRunner final : public MovableRunner {
  public:
-  /// `place`: text of `step`, which is in the enclosing graph.
-  ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place)
+  /// `place`: text of `step`, which is in the enclosing graph. `hooks` may be null.
+  ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place, BodyHooks *hooks,
+             bool isDecision)
       : list(std::move(prepared)), places(std::move(places)), step(step), place(std::move(place)),
-        inputs(bodyInputs(list.graph)) {
+        inputs(bodyInputs(list.graph)), hooks(hooks), isDecision(isDecision) {
     list.resolve();
     sites.resize(list.graph.numEntries());
     for (uint32_t i = 0; i < list.operandEntry.size(); ++i) sites[list.operandEntry[i].value].push_back(i);
@@ -87,7 +88,8 @@ class ListRunner final : public MovableRunner {
       for (const Instruction &instruction : list.instructions) {
         node = instruction.node;
         const uint32_t number = log ? log->begin(list, instruction, site) : 0;
-        instruction.run(list.call(instruction));
+        if (hooks) runHooked(instruction);
+        else instruction.run(list.call(instruction));
         if (log) log->end(number, instruction);
         if (list.failure && *list.failure) return locate(*list.failure, instruction);
         copyHeads(instruction.firstStep, instruction.lastStep);
@@ -99,9 +101,15 @@ class ListRunner final : public MovableRunner {
       throw;
     }
     copyHeads(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
+    if (hooks && isDecision) hooks->decide(list.heads[0]);
   }
 
  private:
+  void runHooked(const Instruction &instruction) const {
+    hooks->run(list.graph, instruction.node, list.call(instruction),
+               [&](const KernelCall &call) { instruction.run(call); });
+  }
+
   /// Adds to an error that a kernel left where it happened. The innermost body names the node, which has bodies itself if
   /// its own kernel left the error.
   void locate(Error &failure, const Instruction &at) const {
@@ -136,6 +144,8 @@ class ListRunner final : public MovableRunner {
   const BodyStep step;
   const std::string place;
   const std::vector<NodeId> inputs;
+  BodyHooks *const hooks;
+  const bool isDecision;
   std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it
 };
 
@@ -156,7 +166,6 @@ ExecOptions optionsInside(const ExecOptions &options, const BodyPlan &plan, Node
   inside.headRequests = plan.headRequests;
   inside.headMemory = {};
   inside.kernels = nullptr;
-  inside.overrides = nullptr;
   inside.monitor = nullptr;
   inside.forms = {};
   if (!options.forms.empty()) inside.isTraining = options.forms[n.value].isTraining;
@@ -164,11 +173,13 @@ ExecOptions optionsInside(const ExecOptions &options, const BodyPlan &plan, Node
 }
 
 LLVM_ATTRIBUTE_NOINLINE PreparedBody runnerOf(InstructionList list, const BodyPlan &plan, const BodySite &site,
-                                              BodyStep step, std::string place) {
+                                              BodyStep step, std::string place, BodyHooks *hooks,
+                                              bool isDecision) {
   PreparedBody made;
   made.ownedBytes = list.ownedBytes;
   ArenaPlaces places(list, *plan.plan, site.arena);
-  made.runner = std::make_unique<ListRunner>(std::move(list), std::move(places), step, std::move(place));
+  made.runner =
+      std::make_unique<ListRunner>(std::move(list), std::move(places), step, std::move(place), hooks, isDecision);
   return made;
 }
 
@@ -181,7 +192,8 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   const std::unique_ptr<Expected<InstructionList>> list(new Expected<InstructionList>(
       prepareInstructions(plan.graph, *plan.inference, plan.requests, *plan.plan, *inside, &site)));
   if (!*list) return list->takeError();
-  return runnerOf(std::move(**list), plan, site, {n, b}, bodyStep(graph, n, b));
+  return runnerOf(std::move(**list), plan, site, {n, b}, bodyStep(graph, n, b),
+                  options.overrides ? options.overrides->bodies : nullptr, graph.kind(n).flow->isDecision(b));
 }
 
 }  // namespace gradc
