@@ -264,6 +264,7 @@ class Preparation {
     return Error::success();
   }
 
+  // Not inlined, like what follows: bodies nest, and so do the frames of `emit`.
   /// A node with 16-bit operands but no fast kernel gets a kernel that wraps its reference kernel.
   LLVM_ATTRIBUTE_NOINLINE Error widen(NodeId n, Instruction &instruction) {
     if (instruction.fast || !hasHalf(graph, list.inference, n)) return Error::success();

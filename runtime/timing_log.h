@@ -1,4 +1,4 @@
-// When instructions ran, for Executor::timings. Tested by tests/loop_profile_test.cc
+// When instructions ran, for Executor::timings. Tested by tests/loop_run_test.cc, tests/process_test.cc
 #pragma once
 
 #include "runtime/instructions.h"
