@@ -1,8 +1,8 @@
 // The signature of everything that computes values: reference kernels in OpDefs, fast kernels of the runtime.
 //
 // A kernel writes every output whose request is Write or InPlace completely, and does not touch one whose request is
-// Null. It never sees Add: the executor runs the kernel into scratch and adds once (REQ-06), unless the kernel's table
-// row says that it accumulates itself. Buffers of an in-place pair may be the same memory; no other buffers overlap.
+// Null. It never sees Add: the executor adds the finished result once (REQ-06). Buffers of an in-place pair may be the
+// same memory; no other buffers overlap.
 #pragma once
 
 #include "ir/error.h"

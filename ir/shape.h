@@ -43,7 +43,7 @@ class ShapeRef {
   bool ranked = false;
 };
 
-/// Whether a tensor can have this shape: dimensions >= 0 or unknown, within kMaxElements.
+/// Whether a tensor can have this shape: at most 64 dimensions, each >= 0 or unknown, within kMaxElements.
 bool isPossible(Dims dims);
 
 /// Elements of a shape; nothing when a dimension is unknown (and none is 0), or there are more than kMaxElements.

@@ -72,10 +72,11 @@ TEST(Unroll, A_19_CF_19_GradientsOfBothAreOne) {
           run(gradientOf(unrolled(loop, file.bindings), file.bindings, order), file.bindings);
       ASSERT_EQ(found.size(), expected.size()) << file.name.str();
       for (size_t h = 0; h < found.size(); ++h) {
-        ASSERT_EQ(found[h].size(), expected[h].size()) << file.name.str();
-        for (size_t i = 0; i < found[h].size(); ++i)
-          EXPECT_NEAR(found[h][i], expected[h][i], 1e-12 * std::max(1.0, std::abs(expected[h][i])))
-              << file.name.str() << ", order " << order << ", head " << h;
+        SCOPED_TRACE(file.name.str() + ", order " + std::to_string(order) + ", head " + std::to_string(h));
+        ASSERT_EQ(found[h].size(), expected[h].size());
+        double scale = 0;
+        for (double value : expected[h]) scale = std::max(scale, std::abs(value));
+        for (size_t i = 0; i < found[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 1e-12 * scale);
       }
     }
 }

@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/graph_builder.h"
+#include "ir/inference.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/elements.h"
 #include "runtime/executor.h"
@@ -12,6 +13,8 @@
 #include "tests/support/conformance.h"
 #include "tests/support/half_values.h"
 #include "tests/support/test_graph.h"
+
+#include "llvm/ADT/SmallVectorExtras.h"
 
 #include <gtest/gtest.h>
 
@@ -147,6 +150,10 @@ class JudgedRun {
     }
     // What runs graphs computes nothing itself.
     if (hasHalves && !kind.flow) {
+      ShapeTable shapes;
+      auto shapeOf = [&](const TensorRef &tensor) { return *shapes.intern(tensor.shape); };
+      ASSERT_EQ(refusalOf(shapes, kind, map_to_vector(in, shapeOf), map_to_vector(expected, shapeOf)), "")
+          << graph.describe(n);
       KernelCall call;
       call.kind = &kind;
       call.in = in;
