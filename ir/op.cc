@@ -128,6 +128,12 @@ static std::string portName(const Ports &ports, size_t index, StringRef unnamed)
   return unnamed.str() + std::to_string(index);
 }
 
+Domain domainOf(const NodeKind &kind, size_t input) {
+  const InputDomains &domains = kind.op->domains;
+  if (domains.at) return domains.at(kind, input);
+  return input < domains.fixed.size() ? domains.fixed[input] : Domain::Any;
+}
+
 std::string inputName(const NodeKind &kind, size_t index) { return portName(kind.op->inputs, index, "arg"); }
 std::string outputName(const NodeKind &kind, size_t index) {
   if (kind.flow && kind.numVisible == 1 && index == 0) return "output";  // as MXNet lists it (IR-16)

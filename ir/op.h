@@ -137,6 +137,21 @@ struct InplacePair {
 
 /// What the values of an input may be; `run --init` and gradcheck draw from it.
 enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne, Index };
+/// Whether it holds whole numbers that select or count elements, which kernels truncate to.
+constexpr bool isWholeNumber(Domain domain) {
+  return domain == Domain::ClassIndex || domain == Domain::Length || domain == Domain::Index;
+}
+
+/// Domains by input, Any for those that are not listed; or a function, if they depend on the attributes.
+struct InputDomains {
+  llvm::ArrayRef<Domain> fixed = {};
+  Domain (*at)(const NodeKind &, size_t input) = nullptr;
+
+  constexpr InputDomains() = default;
+  constexpr InputDomains(llvm::ArrayRef<Domain> fixed) : fixed(fixed) {}
+  template <size_t N> constexpr InputDomains(const Domain (&list)[N]) : fixed(list) {}
+  constexpr InputDomains(Domain (*at)(const NodeKind &, size_t input)) : at(at) {}
+};
 
 /// The parameter struct of an operator, type-erased. A host may lay it out at run time.
 struct ParamsType {
@@ -199,7 +214,7 @@ struct OpDef {
   OpFlags flags = {};
   bool (*draws)(const NodeKind &) = nullptr;  // of random operators, by their attributes; null: always
   DTypeSet kernelTypes = kFloatingTypes;      // types the kernel computes in; its first operand has one of them
-  llvm::ArrayRef<Domain> domains = {};        // per input; missing ones are Domain::Any
+  InputDomains domains = {};
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
   /// The form of the same gradients in graphs made for a host, where `gradient` emits another. Only inference uses it.
@@ -227,6 +242,7 @@ struct OpDef {
 bool haveSameParameters(const NodeKind &a, const NodeKind &b);
 /// "kernel=(2,2), pad=(0,0)": the declared attributes, defaults filled in.
 std::string describeParameters(const NodeKind &kind);
+Domain domainOf(const NodeKind &kind, size_t input);
 /// Listed name of an input or output: "weight", "arg3", "output".
 std::string inputName(const NodeKind &kind, size_t index);
 std::string outputName(const NodeKind &kind, size_t index);

@@ -10,13 +10,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-/// Whether the input holds positions of elements: the kernel needs their values, not just their bits.
-bool isPosition(const NodeKind &kind, size_t input) {
-  const ArrayRef<Domain> domains = kind.op->domains;
-  if (input >= domains.size()) return false;
-  return domains[input] == Domain::Index || domains[input] == Domain::ClassIndex || domains[input] == Domain::Length;
-}
-
 DType computedType(const NodeKind &kind, DType type, bool isMoved) {
   if (!isHalf(type) || kind.op->kernelTypes.contains(type)) return type;
   return isMoved ? DType::UInt16 : DType::Float32;
@@ -35,7 +28,8 @@ bool suitsBlocks(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRe
 }  // namespace
 
 DType kernelInputType(const NodeKind &kind, size_t input, DType type) {
-  return computedType(kind, type, kind.op->flags.movesElements && !isPosition(kind, input));
+  // Of whole numbers the kernel needs the values, not just the bits.
+  return computedType(kind, type, kind.op->flags.movesElements && !isWholeNumber(domainOf(kind, input)));
 }
 
 DType kernelOutputType(const NodeKind &kind, DType type) {

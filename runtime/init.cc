@@ -16,10 +16,6 @@ namespace {
 /// Keeps these draws apart from those of random operators, whose steps count from 0.
 constexpr uint64_t kInitStep = ~uint64_t{0};
 
-Domain domainOf(const NodeKind &kind, size_t input) {
-  return input < kind.op->domains.size() ? kind.op->domains[input] : Domain::Any;
-}
-
 void fillWith(const TensorRef &tensor, double value) {
   for (int64_t i = 0, size = tensor.size(); i < size; ++i) writeElement(tensor, i, value);
 }

@@ -109,10 +109,10 @@ json::Value sampleJson(Context &context, const Sample &row) {
   json::Object attrs;
   for (const AttrText &pair : sample.graph.attrs(sample.node).pairs()) attrs[pair.key.str()] = pair.value.str();
   json::Array inputs, heads;
-  const OpDef &op = *sample.graph.op(sample.node);
+  const NodeKind &kind = sample.graph.kind(sample.node);
   for (size_t i = 0; i < row.inputs.size(); ++i) {
     json::Value input = tensorJson(sample.bindings["x" + std::to_string(i)]);
-    const Domain domain = i < op.domains.size() ? op.domains[i] : Domain::Any;
+    const Domain domain = domainOf(kind, i);
     if (domain == Domain::Length || domain == Domain::Index) (*input.getAsObject())["integer"] = true;
     inputs.push_back(std::move(input));
   }
@@ -125,7 +125,7 @@ json::Value sampleJson(Context &context, const Sample &row) {
   } else {
     consumeError(run.takeError());
   }
-  return json::Object{{"op", op.name.str()},        {"text", std::string(row.attrs)},
+  return json::Object{{"op", kind.op->name.str()},  {"text", std::string(row.attrs)},
                       {"attrs", std::move(attrs)},  {"training", row.isTraining},
                       {"random", isRandom(sample)}, {"inputs", std::move(inputs)},
                       {"heads", std::move(heads)},  {"wrt", json::Array(sample.variables)}};

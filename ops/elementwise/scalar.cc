@@ -113,6 +113,17 @@ constexpr auto kPowerOf = [](auto x, auto s) {
   else return std::pow(x, s);
 };
 
+bool isWhole(double number) { return number == std::trunc(number); }
+
+// Roots of numbers below 0 are not real. In the gradient the base is the second input.
+template <size_t Base> Domain domainOfBase(const NodeKind &kind, size_t input) {
+  return input == Base && !isWhole(kind.params<ScalarParams>().scalar) ? Domain::Positive : Domain::Any;
+}
+constexpr OpDef withDomains(OpDef op, InputDomains domains) {
+  op.domains = domains;
+  return op;
+}
+
 template <class T> bool isNan(T x) {
   if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
   else return false;
@@ -121,9 +132,10 @@ template <class T> bool isNan(T x) {
 }  // namespace
 
 constinit const OpDef kPowerScalar =
-    asPrimitive(numeric<kPowerOf>({"_power_scalar", "_PowerScalar", "_npi_power_scalar"}, "y = x ^ scalar",
-                                  fromInput<kBackwardPowerScalar>),
-                {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"});
+    withDomains(asPrimitive(numeric<kPowerOf>({"_power_scalar", "_PowerScalar", "_npi_power_scalar"}, "y = x ^ scalar",
+                                              fromInput<kBackwardPowerScalar>),
+                            {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"}),
+                domainOfBase<0>);
 
 constinit const OpDef kRpowerScalar = asPrimitive(
     numeric<[](auto x, auto s) { return kPowerOf(s, x); }>({"_rpower_scalar", "_RPowerScalar", "_npi_rpower_scalar"},
@@ -162,18 +174,20 @@ constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto 
       d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kElemwiseDiv, {quotient, d.x(1)})}));
     });
 
-constinit const OpDef kBackwardPowerScalar = gradientOf<[](auto dy, auto x, auto s) {
-  return s == 0 ? decltype(dy)(0) : dy * (std::pow(x, s - decltype(s)(1)) * s);
-}>({"dy", "x"}, "_backward_power_scalar", "gradient of _power_scalar: dx = dy * scalar * x^(scalar - 1)",
-   [](DecomposeRule &d) {
-     const double scalar = d.params<ScalarParams>().scalar;
-     // Repeated derivatives of a polynomial end in 0, even at x = 0, where 0 · x^-1 is not 0 (nor is it in MXNet).
-     if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
-     if (scalar == 1) return d.y(0, d.x(0));
-     const Value power = d.emit(kPowerScalar, {d.x(1)}, {{"scalar", d.number(scalar - 1)}});
-     const Value slope = d.emit(kMulScalar, {power}, {{"scalar", d.number(scalar)}});
-     d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
-   });
+constinit const OpDef kBackwardPowerScalar = withDomains(
+    gradientOf<[](auto dy, auto x, auto s) {
+      return s == 0 ? decltype(dy)(0) : dy * (std::pow(x, s - decltype(s)(1)) * s);
+    }>({"dy", "x"}, "_backward_power_scalar", "gradient of _power_scalar: dx = dy * scalar * x^(scalar - 1)",
+       [](DecomposeRule &d) {
+         const double scalar = d.params<ScalarParams>().scalar;
+         // Repeated derivatives of a polynomial end in 0, even at x = 0, where 0 · x^-1 is not 0 (nor is it in MXNet).
+         if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
+         if (scalar == 1) return d.y(0, d.x(0));
+         const Value power = d.emit(kPowerScalar, {d.x(1)}, {{"scalar", d.number(scalar - 1)}});
+         const Value slope = d.emit(kMulScalar, {power}, {{"scalar", d.number(scalar)}});
+         d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
+       }),
+    domainOfBase<1>);
 
 constinit const OpDef kBackwardRpowerScalar =
     gradientOf<[](auto dy, auto y, auto s) { return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s)); }>(

@@ -202,6 +202,9 @@ constexpr NameList kInputs = {"data", "parameters", "state", "state_cell", "sequ
 constexpr NameList kGradients = {"data_grad", "parameters_grad", "state_grad", "state_cell_grad"};
 
 bool isLengths(const NodeKind &kind, size_t input) { return input == RnnPorts::ofForward(paramsOfRnn(kind)).lengths; }
+Domain domainOfInput(const NodeKind &kind, size_t input) {
+  return isLengths(kind, input) ? Domain::Length : Domain::Any;
+}
 
 // The outputs of the forward node, which are not read because the layers run again.
 bool isOutput(const NodeKind &kind, size_t input) {
@@ -211,6 +214,9 @@ bool isOutput(const NodeKind &kind, size_t input) {
 
 template <bool hasLengths> bool isOutputOrLengths(const NodeKind &kind, size_t input) {
   return isOutput(kind, input) || input == RnnPorts::ofBackward(paramsOfRnn(kind), hasLengths).lengths;
+}
+template <bool hasLengths> Domain domainOfOperand(const NodeKind &kind, size_t input) {
+  return input == RnnPorts::ofBackward(paramsOfRnn(kind), hasLengths).lengths ? Domain::Length : Domain::Any;
 }
 
 /// A gradient operator, with or without an input of lengths.
@@ -234,6 +240,7 @@ template <bool hasLengths> constexpr OpDef backward(StringRef name, StringRef su
   op.flags.isBackward = true;
   op.flags.isRandom = true;
   op.draws = drops;
+  op.domains = domainOfOperand<hasLengths>;
   op.decompose = [](DecomposeRule &d) { decomposeRnnGradient(d, hasLengths); };
   op.kernel = [](const KernelCall &call) { rnnBackward(call, hasLengths); };
   op.piece = [](const PieceCall &call) { rnnBackwardPiece(call, hasLengths); };
@@ -281,6 +288,7 @@ constinit const OpDef kRnn = {
     .stopped = isLengths,
     .flags = {.isRandom = true},
     .draws = drops,
+    .domains = domainOfInput,
     .gradient = rnnGradient,
     .decompose = decomposeRnn,
     .kernel = rnnForward,

@@ -38,7 +38,7 @@ def spread(rng, domain, size, shape, draw):
 def values_of(draw, inputs, shapes, seed):
     rng = np.random.RandomState(seed)
     result = {}
-    domains = draw.op["domains"]
+    domains = draw.op["domains"] or []  # none where they depend on the attributes
     draw.wild = draw.chance(0.3)
     for k, name in enumerate(inputs):
         domain, size = draw.domains.get(k, (domains[k] if k < len(domains) else "any", 3))

@@ -18,8 +18,6 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-Domain domainOf(const OpDef &op, size_t input) { return input < op.domains.size() ? op.domains[input] : Domain::Any; }
-
 double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t index) {
   const double unit = RandomKey{5, stream, 1}.uniform(index);
   if (domain == Domain::ClassIndex) return std::floor(unit * sample.classes);
@@ -97,7 +95,7 @@ SampleGraph::SampleGraph(Context &context, const Sample &sample) {
   node = nodeNamed(graph, "op");
   const NodeKind &kind = graph.kind(node);
   for (size_t i = 0; i < names.size(); ++i) {
-    Domain domain = domainOf(*op, i);
+    const Domain domain = domainOf(kind, i);
     Array array(sample.inputs[i], {});
     int64_t size = numElements(sample.inputs[i]).value();
     for (int64_t k = 0; k < size; ++k) {
@@ -106,8 +104,7 @@ SampleGraph::SampleGraph(Context &context, const Sample &sample) {
       array.values.push_back(kind.isMutated(i) ? std::abs(value) : value);
     }
     bindings[names[i]] = array;
-    const bool isDiscrete = domain == Domain::ClassIndex || domain == Domain::Index || domain == Domain::Length;
-    if (!isDiscrete && !kind.isStopped(i) && !kind.isMutated(i)) variables.push_back(names[i]);
+    if (!isWholeNumber(domain) && !kind.isStopped(i) && !kind.isMutated(i)) variables.push_back(names[i]);
   }
   options.isTraining = sample.isTraining;
 }

@@ -32,6 +32,14 @@ void printSet(json::OStream &out, StringRef key, const InputSet &set) {
   });
 }
 
+/// Null where they depend on the attributes.
+void printDomains(json::OStream &out, const InputDomains &domains) {
+  if (domains.at) return out.attribute("domains", nullptr);
+  out.attributeArray("domains", [&] {
+    for (Domain domain : domains.fixed) out.value(nameOf(domain));
+  });
+}
+
 void printPorts(json::OStream &out, StringRef key, const Ports &ports) {
   out.attributeObject(key, [&] {
     out.attributeArray("names", [&] {
@@ -67,9 +75,7 @@ void printOperator(json::OStream &out, const OpDef &op) {
     out.attribute("summary", json::fixUTF8(op.summary));
     printPorts(out, "inputs", op.inputs);
     printPorts(out, "outputs", op.outputs);
-    out.attributeArray("domains", [&] {
-      for (Domain domain : op.domains) out.value(nameOf(domain));
-    });
+    printDomains(out, op.domains);
     printSet(out, "overwrites", op.mutated);
     printSet(out, "no_gradient_to", op.stopped);
     out.attribute("differentiable", op.isDifferentiable());
