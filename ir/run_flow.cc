@@ -165,7 +165,8 @@ class LoopRun {
     bindStates(last);
     ArrayRef<uint32_t> operandOf = flow.bodies[last].operandOf, outputOf = flow.bodies[last].outputOf;
     for (size_t i = 0; i < operandOf.size(); ++i)
-      if (flow.operands[operandOf[i]] == BodyFlow::Operand::Rows && flow.isRead[operandOf[i]])
+      if (flow.operands[operandOf[i]] == BodyFlow::Operand::Rows &&
+          call.in[operandOf[i]].data)  // null: nobody reads it
         body.bindInput(i, rowOf(call.in[operandOf[i]], row));
     for (size_t h = 0; h < outputOf.size(); ++h)
       if (flow.isStacked[outputOf[h]] && call.wants(outputOf[h])) body.bindHead(h, rowOf(call.out[outputOf[h]], row));

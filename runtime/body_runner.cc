@@ -35,10 +35,11 @@ uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
 
 class ListRunner final : public MovableRunner {
  public:
-  /// `place`: text of `step`, which is in the enclosing graph.
-  ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place)
+  /// `place`: text of `step`, which is in the enclosing graph. `hooks` may be null.
+  ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place, BodyHooks *hooks,
+             bool isDecision)
       : list(std::move(prepared)), places(std::move(places)), step(step), place(std::move(place)),
-        inputs(bodyInputs(list.graph)) {
+        inputs(bodyInputs(list.graph)), hooks(hooks), isDecision(isDecision) {
     list.resolve();
     sites.resize(list.graph.numEntries());
     for (uint32_t i = 0; i < list.operandEntry.size(); ++i) sites[list.operandEntry[i].value].push_back(i);
@@ -77,7 +78,8 @@ class ListRunner final : public MovableRunner {
     try {
       for (const Instruction &instruction : list.instructions) {
         node = instruction.node;
-        instruction.run(list.call(instruction));
+        if (hooks) runHooked(instruction);
+        else instruction.run(list.call(instruction));
         if (list.failure && *list.failure) return locate(*list.failure, instruction);
         copyHeads(instruction.firstStep, instruction.lastStep);
       }
@@ -88,9 +90,15 @@ class ListRunner final : public MovableRunner {
       throw;
     }
     copyHeads(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
+    if (hooks && isDecision) hooks->decide(list.heads[0]);
   }
 
  private:
+  void runHooked(const Instruction &instruction) const {
+    hooks->run(list.graph, instruction.node, list.call(instruction),
+               [&](const KernelCall &call) { instruction.run(call); });
+  }
+
   /// Adds to an error that a kernel left where it happened. The innermost body names the node.
   void locate(Error &failure, const Instruction &at) const {
     failure = amend(std::move(failure), [&](GradcError &error) {
@@ -122,6 +130,8 @@ class ListRunner final : public MovableRunner {
   const BodyStep step;
   const std::string place;
   const std::vector<NodeId> inputs;
+  BodyHooks *const hooks;
+  const bool isDecision;
   std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it
 };
 
@@ -141,7 +151,6 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   inside.headRequests = plan.headRequests;
   inside.headMemory = {};
   inside.kernels = nullptr;
-  inside.overrides = nullptr;
   inside.monitor = nullptr;
   inside.forms = {};
   if (!options.forms.empty()) inside.isTraining = options.forms[n.value].isTraining;
@@ -151,8 +160,9 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   PreparedBody made;
   made.ownedBytes = list->ownedBytes;
   ArenaPlaces places(*list, *plan.plan, site.arena);
-  made.runner =
-      std::make_unique<ListRunner>(std::move(*list), std::move(places), BodyStep{n, b}, bodyStep(graph, n, b));
+  made.runner = std::make_unique<ListRunner>(std::move(*list), std::move(places), BodyStep{n, b}, bodyStep(graph, n, b),
+                                             options.overrides ? options.overrides->bodies : nullptr,
+                                             graph.kind(n).flow->isDecision(b));
   return made;
 }
 

@@ -15,7 +15,7 @@ struct PreparedBody {
   size_t ownedBytes = 0;  // in addition to the arena
 };
 
-/// Prepares body b of a node. Heads, schedule, overrides and monitor in `options` belong to the enclosing graph and do not
+/// Prepares body b of a node. Heads, schedule, monitor and overrides of nodes in `options` belong to the enclosing graph and do not
 /// apply to the body. Errors are those of prepareInstructions, without the path to the body.
 llvm::Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, const BodyPlan &plan,
                                          const ExecOptions &options, const BodySite &site);

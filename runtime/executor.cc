@@ -56,28 +56,6 @@ void executeReference(const KernelCall &call) {
   call.kind->op->kernel(call);
 }
 
-void executeReplaced(const NodeOverride &replaced, const KernelCall &given) {
-  const OpDef &op = *given.kind->op;
-  SmallVector<TensorRef, 8> in(given.in);
-  for (size_t i = 0; i < replaced.inputs.size(); ++i)
-    if (replaced.inputs[i].data) in[i] = replaced.inputs[i];
-  KernelCall call = given;
-  call.in = in;
-  if (replaced.impliedLoss) *replaced.impliedLoss = op.impliedLoss(call);
-  if (replaced.kind == NodeOverride::Kind::Piece) {
-    PieceCall piece;
-    static_cast<KernelCall &>(piece) = call;
-    piece.base = replaced.base;
-    return op.piece(piece);
-  }
-  if (replaced.kind == NodeOverride::Kind::None) return executeReference(call);
-  bool isComputed = false;
-  for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
-  if (isComputed) executeReference(call);
-  for (size_t i = 0; i < call.out.size(); ++i)
-    if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
-}
-
 bool hasSameOrder(const TensorRef &expected, const TensorRef &found) {
   return expected.layout == found.layout && expected.storage == found.storage;
 }
@@ -110,6 +88,28 @@ double microsSince(Clock::time_point begin) {
 
 }  // namespace
 
+void runReplaced(const NodeOverride &replaced, const KernelCall &given, RunKernel kernel) {
+  const OpDef &op = *given.kind->op;
+  SmallVector<TensorRef, 8> in(given.in);
+  for (size_t i = 0; i < replaced.inputs.size(); ++i)
+    if (replaced.inputs[i].data) in[i] = replaced.inputs[i];
+  KernelCall call = given;
+  call.in = in;
+  if (replaced.impliedLoss) *replaced.impliedLoss = op.impliedLoss(call);
+  if (replaced.kind == NodeOverride::Kind::Piece) {
+    PieceCall piece;
+    static_cast<KernelCall &>(piece) = call;
+    piece.base = replaced.base;
+    return op.piece(piece);
+  }
+  if (replaced.kind == NodeOverride::Kind::None) return kernel(call);
+  bool isComputed = false;
+  for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
+  if (isComputed) kernel(call);
+  for (size_t i = 0; i < call.out.size(); ++i)
+    if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
+}
+
 struct Executor::State {
   InstructionList list;
   FailureSlot failure;
@@ -135,7 +135,7 @@ struct Executor::State {
     const InstructionExtras *extras = list.extrasOf(instruction);
     if (extras && extras->group) return executeGroup(instruction, *extras);
     const KernelCall call = list.call(instruction);
-    if (extras && extras->replaced) executeReplaced(*extras->replaced, call);
+    if (extras && extras->replaced) runReplaced(*extras->replaced, call, executeReference);
     else if (instruction.fast) instruction.fast->run(call);
     else executeReference(call);
     if (monitor) monitor(monitorUser, instruction.node, call.out);

@@ -35,6 +35,9 @@ struct FusionOptions {
   static FusionOptions none() { return {false, false}; }
 };
 
+/// Runs a kernel on the operands of a call.
+using RunKernel = llvm::function_ref<void(const KernelCall &)>;
+
 /// Replaces how a node computes; gradcheck uses it to hold values and pieces.
 struct NodeOverride {
   enum class Kind : uint8_t { None, Hold, Piece };
@@ -46,6 +49,23 @@ struct NodeOverride {
   double *impliedLoss = nullptr;
   /// Read in place of the node's inputs, whatever the kind: one per input, with null data for those read as they are. Empty: all.
   std::vector<TensorRef> inputs = {};
+};
+/// `kernel` computes what the override leaves to the node's kernel.
+void runReplaced(const NodeOverride &replaced, const KernelCall &call, RunKernel kernel);
+
+/// Runs the nodes in the bodies of loops, branches and calls, and sees what decides how often and which of them run.
+class BodyHooks {
+ public:
+  virtual ~BodyHooks() = default;
+  /// Called in the order of execution, with the kernel that the node would run.
+  virtual void run(const Graph &body, NodeId n, const KernelCall &call, RunKernel kernel) = 0;
+  /// Called after a body that decides, with its head, which it may overwrite.
+  virtual void decide(const TensorRef &decision) = 0;
+};
+
+struct Overrides {
+  std::vector<NodeOverride> nodes;  // by NodeId; empty: none
+  BodyHooks *bodies = nullptr;      // null: none
 };
 
 struct ExecOptions {
@@ -67,7 +87,7 @@ struct ExecOptions {
   /// Fast kernels whose workspaces are in the plan (KernelSet::planWorkspace, planReader); the executor takes them over.
   /// Null: it prepares kernels itself, with scratch of its own.
   KernelSet *kernels = nullptr;
-  const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId; must outlive the executor; null: none
+  const Overrides *overrides = nullptr;  // must outlive the executor; null: none
   /// Called after each node with its outputs (HOOK-08), on the thread that runs the graph (withThreads); null: none. An
   /// output that is not requested has null data.
   void (*monitor)(void *user, NodeId node, llvm::ArrayRef<TensorRef> outputs) = nullptr;

@@ -90,8 +90,8 @@ class Preparation {
   }
   bool isKnown(EntryId e) const { return list.inference.isKnownShape(e) && list.inference.dtype[e] != DType::Unknown; }
   const NodeOverride *overrideOf(NodeId n) const {
-    if (!options.overrides) return nullptr;
-    const NodeOverride &given = (*options.overrides)[n.value];
+    if (site || !options.overrides || options.overrides->nodes.empty()) return nullptr;
+    const NodeOverride &given = options.overrides->nodes[n.value];
     return given.kind == NodeOverride::Kind::None && given.inputs.empty() ? nullptr : &given;
   }
 

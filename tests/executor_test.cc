@@ -315,9 +315,9 @@ TEST(Executor, TimingsCoverEveryNodeOfTheLastRun) {
 TEST(Executor, RUN_03_OverridesHoldValuesAndPieces) {
   TestGraph g("x = var {__shape__=(2,)}; h = exp(x); r = relu(x); y = elemwise_mul(h, r)");
   Array held = doubles({2}, {10, 20}), base = doubles({2}, {1, -1});
-  std::vector<NodeOverride> overrides(g.graph.numNodes());
-  overrides[g.at("h").node.value] = {NodeOverride::Kind::Hold, {held.ref()}, nullptr};
-  overrides[g.at("r").node.value] = {NodeOverride::Kind::Piece, {base.ref()}, nullptr};
+  Overrides overrides{std::vector<NodeOverride>(g.graph.numNodes()), nullptr};
+  overrides.nodes[g.at("h").node.value] = {NodeOverride::Kind::Hold, {held.ref()}, nullptr};
+  overrides.nodes[g.at("r").node.value] = {NodeOverride::Kind::Piece, {base.ref()}, nullptr};
   Bench bench(g);
   bench.options.overrides = &overrides;
   cantFail(bench.prepare());

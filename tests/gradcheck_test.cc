@@ -169,8 +169,8 @@ TEST_F(Gradcheck, RUN_03_KinksAreHeldOnTheirPiece) {
   options.eps = 0.5;
   GradcheckReport report = check(graph);
   EXPECT_TRUE(report.passed());
-  EXPECT_EQ(report.heldPieces, 1u);
-  EXPECT_EQ(report.heldOutputs, 0u);
+  EXPECT_EQ(report.held.pieces, 1u);
+  EXPECT_EQ(report.held.outputs, 0u);
 }
 
 TEST_F(Gradcheck, RUN_03_WholeNumbersNeedNoPiece) {
@@ -180,7 +180,7 @@ TEST_F(Gradcheck, RUN_03_WholeNumbersNeedNoPiece) {
       "x = var {__shape__=(3,)}; c = Cast(t) {dtype=float32}; y = elemwise_mul(c, x); heads y");
   GradcheckReport report = check(graph);
   EXPECT_TRUE(report.passed());
-  EXPECT_EQ(report.heldPieces, 0u);
+  EXPECT_EQ(report.held.pieces, 0u);
 }
 
 TEST_F(Gradcheck, RUN_03_DeclaredGradientsHaveAPieceOfTheirSlope) {
@@ -193,7 +193,7 @@ TEST_F(Gradcheck, RUN_03_DeclaredGradientsHaveAPieceOfTheirSlope) {
 TEST_F(Gradcheck, STOP_01_BlockGradIsHeld) {
   GradcheckReport report = check(parse("x = var {__shape__=(4,)}; b = BlockGrad(x); y = elemwise_mul(b, x)"));
   EXPECT_TRUE(report.passed());
-  EXPECT_EQ(report.heldOutputs, 1u);
+  EXPECT_EQ(report.held.outputs, 1u);
 }
 
 TEST_F(Gradcheck, STOP_03_NG_06_EmittedGraphsSayWhatTheyTookAsConstant) {
@@ -216,7 +216,7 @@ TEST_F(Gradcheck, RUN_03_LossOperatorsAreCheckedAgainstTheirImpliedLoss) {
   GradcheckReport report = check(
       parse("x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4}; y = SoftmaxOutput(h, label)"));
   EXPECT_TRUE(report.passed());
-  EXPECT_EQ(report.heldOutputs, 1u);
+  EXPECT_EQ(report.held.outputs, 1u);
   EXPECT_GT(row(report, "w").largestGradient, 1e-3);
 }
 

@@ -2,6 +2,8 @@
 #include "runtime/gradcheck/difference.h"
 
 #include "runtime/elements.h"
+#include "runtime/gradcheck/held.h"
+#include "runtime/gradcheck/held_bodies.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,13 +18,8 @@ namespace {
 /// The values that make up the scalar at one point.
 struct Sample {
   std::vector<std::vector<double>> heads;  // per output of the problem
-  std::vector<double> losses;              // per live loss node
+  std::vector<double> losses;              // per live loss node, and per run of one in a body
 };
-
-bool isLoss(const OpDef &op) { return op.impliedLoss != nullptr; }
-
-/// Constants for the gradient: BlockGrad, losses, and steps such as comparisons, which a difference may cross.
-bool isHeld(const OpDef &op) { return op.flags.isConstantInGradcheck || op.flags.hasNoGradient || isLoss(op); }
 
 }  // namespace
 
@@ -30,21 +27,26 @@ struct ScalarFunction::State {
   const CheckProblem &problem;
   Session &session;
   std::vector<std::vector<double>> projections;
-  std::vector<NodeOverride> overrides;                       // by node
+  Overrides overrides;
   EntryMap<Array> recorded;                                  // base values of entries that overrides need
   BitVector needed, heldEntry;                               // by entry
   std::vector<std::pair<uint32_t, uint32_t>> stoppedInputs;  // node, input: read at the base point
   std::vector<NodeId> aux;
   std::vector<Array> auxValues;  // at the base point
-  std::vector<NodeId> lossNodes;
-  std::vector<double> lossValues;
+  const LiveLosses losses;
+  std::vector<double> lossValues;  // of losses.nodes
+  HeldBodies bodies;
   std::optional<Executor> executor;
   Sample now, previous;
-  uint32_t numPieces = 0, numHeld = 0;
+  HeldCounts counts;
+  std::string firstNotFinite;
+  size_t recordedInBodies = 0;  // until the last node that ran
 
   State(const CheckProblem &problem, Session &session)
-      : problem(problem), session(session), overrides(graph().numNodes()), recorded(graph(), Array()),
-        needed(graph().numEntries()), heldEntry(graph().numEntries()), aux(listInputs(graph()).aux) {}
+      : problem(problem), session(session), overrides{std::vector<NodeOverride>(graph().numNodes()), nullptr},
+        recorded(graph(), Array()), needed(graph().numEntries()), heldEntry(graph().numEntries()),
+        aux(listInputs(graph()).aux), losses(findLosses(problem)), lossValues(losses.nodes.size()),
+        bodies(graph(), losses.inside) {}
 
   const Graph &graph() const { return problem.function; }
   EntryId output(NodeId n, size_t i) const { return EntryId(graph().firstEntry(n).value + i); }
@@ -53,11 +55,19 @@ struct ScalarFunction::State {
     return any_of(graph().inputs(n), [&](Value v) { return isFloating(session.inference().dtype[graph().entry(v)]); });
   }
 
+  bool isWhollyHeld(NodeId n) const {
+    if (overrides.nodes[n.value].kind != NodeOverride::Kind::Hold) return false;
+    for (size_t i = 0; i < graph().numOutputs(n); ++i)
+      if (!heldEntry.test(output(n, i).value) && session.requests().request[output(n, i)] != Request::Null)
+        return false;
+    return true;
+  }
+
   void chooseOverrides();
   void holdStopped();
-  void findLosses();
   Error recordBase(const ExecOptions &options);
   void record(EntryId e, const TensorRef &tensor);
+  void recordNode(NodeId n, ArrayRef<TensorRef> outputs);
   void connect();
   Error prepare(const ExecOptions &options);
   void restoreAux();
@@ -71,26 +81,25 @@ void ScalarFunction::State::chooseOverrides() {
     NodeId n(id);
     if (graph().isVariable(n)) continue;
     const OpDef &op = *graph().op(n);
-    bool holdsAny = isHeld(op);
+    bool holdsAny = isHeld(graph(), n);
     for (size_t i = 0; i < graph().numOutputs(n); ++i) {
-      if (isHeld(op)) heldEntry.set(output(n, i).value);
+      if (isHeld(graph(), n)) heldEntry.set(output(n, i).value);
       holdsAny |= heldEntry.test(output(n, i).value);
     }
     if (holdsAny) {
-      overrides[id].kind = NodeOverride::Kind::Hold;
-      numHeld += !op.flags.hasNoGradient;
+      overrides.nodes[id].kind = NodeOverride::Kind::Hold;
+      counts.outputs += !op.flags.hasNoGradient;
       for (size_t i = 0; i < graph().numOutputs(n); ++i)
         if (heldEntry.test(output(n, i).value)) needed.set(output(n, i).value);
     } else if (op.piece && readsFloating(n)) {
-      overrides[id].kind = NodeOverride::Kind::Piece;
-      ++numPieces;
+      overrides.nodes[id].kind = NodeOverride::Kind::Piece;
+      ++counts.pieces;
       for (Value v : graph().inputs(n)) needed.set(graph().entry(v).value);
     }
   }
 }
 
-/// Labels, lengths, positions: where no gradient flows into an input, the operator reads its base value, though the variable
-/// that it depends on moves. Bodies read what they read.
+/// Labels, lengths, positions: such an input is read at its base value, though the variable that it depends on moves.
 void ScalarFunction::State::holdStopped() {
   BitVector moves(graph().numEntries());
   for (const CheckProblem::Target &target : problem.targets) moves.set(graph().entry(target.x).value);
@@ -102,32 +111,11 @@ void ScalarFunction::State::holdStopped() {
       const uint32_t e = graph().entry(inputs[i]).value;
       if (!moves[e]) continue;
       for (size_t o = 0; o < graph().numOutputs(NodeId(id)); ++o) moves.set(output(NodeId(id), o).value);
-      const bool isRead = !kind.isIgnored(i) || isLoss(*kind.op);
-      if (!kind.isStopped(i) || kind.isMutated(i) || kind.flow || !isRead) continue;
+      if (!isHeldInput(kind, i)) continue;
       stoppedInputs.push_back({id, static_cast<uint32_t>(i)});
       needed.set(e);
     }
   }
-}
-
-/// Finds loss nodes that a head gradient reaches: backwards from the outputs over edges that carry gradient.
-void ScalarFunction::State::findLosses() {
-  BitVector isLive(graph().numNodes()), isConstant(graph().numEntries());
-  for (Value v : problem.held) isConstant.set(graph().entry(v).value);
-  for (const CheckProblem::Output &out : problem.outputs)
-    if (const Value y = graph().heads()[out.head]; !isConstant[graph().entry(y).value]) isLive.set(y.node.value);
-  for (uint32_t id = graph().numNodes(); id-- > 0;) {
-    NodeId n(id);
-    if (!isLive[id] || graph().isVariable(n)) continue;
-    const NodeKind &kind = graph().kind(n);
-    if (isLoss(*kind.op)) lossNodes.push_back(n);
-    else if (isHeld(*kind.op)) continue;
-    ArrayRef<Value> inputs = graph().inputs(n);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (!kind.isStopped(i) && !kind.isIgnored(i) && !isConstant[graph().entry(inputs[i]).value])
-        isLive.set(inputs[i].node.value);
-  }
-  lossValues.assign(lossNodes.size(), 0);
 }
 
 void ScalarFunction::State::record(EntryId e, const TensorRef &tensor) {
@@ -137,6 +125,15 @@ void ScalarFunction::State::record(EntryId e, const TensorRef &tensor) {
   recorded[e].bytes.reserve(1);
 }
 
+void ScalarFunction::State::recordNode(NodeId n, ArrayRef<TensorRef> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) record(output(n, i), outputs[i]);
+  if (isWhollyHeld(n)) bodies.forgetFrom(recordedInBodies);
+  recordedInBodies = bodies.numRecorded();
+  // A node in its bodies comes before the node itself.
+  if (firstNotFinite.empty()) firstNotFinite = bodies.firstNotFinite();
+  if (firstNotFinite.empty()) firstNotFinite = describeNotFinite(graph(), n, outputs);
+}
+
 Error ScalarFunction::State::recordBase(const ExecOptions &options) {
   for (NodeId n : aux) {
     TensorRef tensor = session.variable(n);
@@ -144,12 +141,13 @@ Error ScalarFunction::State::recordBase(const ExecOptions &options) {
         {tensor.dtype, tensor.shape.vec(), std::vector<char>(tensor.as<char>(), tensor.as<char>() + tensor.bytes())});
   }
   for (uint32_t id = 0; id < graph().numNodes(); ++id)
-    if (graph().isVariable(NodeId(id))) record(graph().firstEntry(NodeId(id)), session.variable(NodeId(id)));
+    if (graph().isVariable(NodeId(id))) recordNode(NodeId(id), session.variable(NodeId(id)));
   ExecOptions recording = options;
+  const Overrides ofBodies{{}, &bodies};
+  recording.overrides = &ofBodies;
   recording.monitorUser = this;
   recording.monitor = [](void *user, NodeId n, ArrayRef<TensorRef> outputs) {
-    State &self = *static_cast<State *>(user);
-    for (size_t i = 0; i < outputs.size(); ++i) self.record(self.output(n, i), outputs[i]);
+    static_cast<State *>(user)->recordNode(n, outputs);
   };
   Expected<Executor> base =
       Executor::create(graph(), session.inference(), session.requests(), session.plan(), recording);
@@ -163,7 +161,7 @@ Error ScalarFunction::State::recordBase(const ExecOptions &options) {
 /// Points the overrides at the recorded values.
 void ScalarFunction::State::connect() {
   for (uint32_t id = 0; id < graph().numNodes(); ++id) {
-    NodeOverride &replaced = overrides[id];
+    NodeOverride &replaced = overrides.nodes[id];
     if (replaced.kind == NodeOverride::Kind::Piece)
       for (Value v : graph().inputs(NodeId(id))) replaced.base.push_back(recorded[graph().entry(v)].ref());
     if (replaced.kind == NodeOverride::Kind::Hold)
@@ -172,14 +170,15 @@ void ScalarFunction::State::connect() {
   }
   for (auto [n, i] : stoppedInputs) {
     const ArrayRef<Value> inputs = graph().inputs(NodeId(n));
-    overrides[n].inputs.resize(inputs.size());
-    overrides[n].inputs[i] = recorded[graph().entry(inputs[i])].ref();
+    overrides.nodes[n].inputs.resize(inputs.size());
+    overrides.nodes[n].inputs[i] = recorded[graph().entry(inputs[i])].ref();
   }
-  for (size_t i = 0; i < lossNodes.size(); ++i) overrides[lossNodes[i].value].impliedLoss = &lossValues[i];
+  for (size_t i = 0; i < lossValues.size(); ++i) overrides.nodes[losses.nodes[i].value].impliedLoss = &lossValues[i];
 }
 
 Error ScalarFunction::State::prepare(const ExecOptions &options) {
   ExecOptions replacing = options;
+  overrides.bodies = &bodies;
   replacing.overrides = &overrides;
   Expected<Executor> created =
       Executor::create(graph(), session.inference(), session.requests(), session.plan(), replacing);
@@ -206,7 +205,6 @@ Expected<ScalarFunction> ScalarFunction::create(const CheckProblem &problem, Ses
   state->projections = std::move(projections);
   state->chooseOverrides();
   state->holdStopped();
-  state->findLosses();
   if (Error error = state->recordBase(options)) return error;
   state->restoreAux();
   state->connect();
@@ -218,8 +216,10 @@ Error ScalarFunction::evaluate() {
   State &s = *state;
   std::swap(s.now, s.previous);
   s.restoreAux();
+  s.bodies.hold();
   if (Error error = s.executor->run(0)) return error;
   s.now.losses = s.lossValues;
+  append_range(s.now.losses, s.bodies.losses());
   s.now.heads.resize(s.problem.outputs.size());
   for (size_t k = 0; k < s.problem.outputs.size(); ++k) {
     TensorRef head = s.executor->head(s.problem.outputs[k].head);
@@ -242,7 +242,15 @@ double ScalarFunction::differenceFromPrevious() const {
   return sum;
 }
 
-uint32_t ScalarFunction::numHeldPieces() const { return state->numPieces; }
-uint32_t ScalarFunction::numHeldOutputs() const { return state->numHeld; }
+HeldCounts ScalarFunction::held() const {
+  HeldCounts counts = state->counts;
+  counts.pieces += state->bodies.numPieces;
+  counts.outputs += state->bodies.numHeld;
+  counts.inputs = static_cast<uint32_t>(state->stoppedInputs.size()) + state->bodies.numInputs;
+  counts.decisions = state->bodies.numDecisions;
+  return counts;
+}
+StringRef ScalarFunction::firstNotFinite() const { return state->firstNotFinite; }
+StringRef ScalarFunction::lossWithoutLabel() const { return state->losses.withoutLabel; }
 
 }  // namespace gradc

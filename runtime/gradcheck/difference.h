@@ -26,8 +26,10 @@ class ScalarFunction {
   /// The scalar of the last evaluation minus that of the one before, summed difference by difference, which loses less
   /// precision than the difference of two sums.
   double differenceFromPrevious() const;
-  uint32_t numHeldPieces() const;
-  uint32_t numHeldOutputs() const;
+  HeldCounts held() const;
+  /// As in GradcheckReport.
+  llvm::StringRef firstNotFinite() const;
+  llvm::StringRef lossWithoutLabel() const;
 
  private:
   struct State;

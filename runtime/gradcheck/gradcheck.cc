@@ -40,8 +40,8 @@ class Checker {
     Expected<ScalarFunction> created = ScalarFunction::create(problem, *function, projections, exec);
     if (!created) return created.takeError();
     scalar.emplace(std::move(*created));
-    report.heldPieces = scalar->numHeldPieces();
-    report.heldOutputs = scalar->numHeldOutputs();
+    report.held = scalar->held();
+    report.lossWithoutLabel = scalar->lossWithoutLabel();
     report.rows.resize(problem.targets.size() + 1);
     report.rows[0].variable = "all variables";
     for (size_t i = 0; i < problem.targets.size(); ++i) report.rows[i + 1].variable = problem.targets[i].name;
@@ -225,6 +225,7 @@ class Checker {
     if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0];
     add(report.rows[row], claimed / length, measured / length);
     noteFactor(claimed / length, measured / length);
+    if (report.notFinite.empty()) noteNotFinite(claimed, measured);
     return Error::success();
   }
 
@@ -294,6 +295,15 @@ class Checker {
     hasFactor &= distance <= kTolerance * std::fabs(ratio) && std::fabs(ratio - 1) > kTolerance;
   }
 
+  void noteNotFinite(double claimed, double measured) {
+    const StringRef first = scalar->firstNotFinite();
+    if (std::isfinite(measured) && std::isfinite(claimed)) return;
+    if (std::isfinite(measured))
+      report.notFinite = "the gradient is not finite at the base point, though the function is";
+    else if (first.empty()) report.notFinite = "the function is not finite near the base point, though it is there";
+    else report.notFinite = first.str() + " at the base point";
+  }
+
   void judge() {
     bool areAllZero = true;
     for (size_t i = 0; i < problem.targets.size(); ++i) {
@@ -321,12 +331,13 @@ class Checker {
 }  // namespace
 
 bool GradcheckReport::passed() const {
-  bool isProof = false;
+  bool isProof = false, hasVacuous = false;
   for (const GradcheckRow &row : rows) {
     if (row.failures > 0) return false;
-    isProof |= row.checks > 0 && !row.isVacuous;
+    hasVacuous |= row.isVacuous;
+    isProof |= !row.isStructuralZero && row.checks > 0 && !row.isVacuous;
   }
-  return isProof;
+  return isProof || !hasVacuous;
 }
 
 Expected<GradcheckReport> gradcheck(Context &context, const Graph &graph, std::vector<NamedArray> bindings,

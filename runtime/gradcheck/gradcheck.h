@@ -29,11 +29,23 @@ struct GradcheckRow {
   bool isStructuralZero = false;
 };
 
+/// What is held at the base point, bodies included.
+struct HeldCounts {
+  uint32_t pieces = 0, outputs = 0;  // nodes on their piece, nodes at their value
+  uint32_t inputs = 0;               // labels, lengths and positions that operators read
+  uint32_t decisions = 0;            // loops and branches
+};
+
 struct GradcheckReport {
-  std::vector<GradcheckRow> rows;            // "all variables" first, then one per variable
-  uint32_t heldPieces = 0, heldOutputs = 0;  // nodes held on their piece, nodes held at their value
+  std::vector<GradcheckRow> rows;  // "all variables" first, then one per variable
+  HeldCounts held;
   std::optional<double> factor;  // where checks fail: every gradient sampled is this multiple of its difference
-  bool passed() const;           // no failure, and not every sample vacuous
+  /// Of a check that failed because something is not finite: "node 'y' (sqrt) is nan at the base point", the first one.
+  std::string notFinite;
+  /// A loss in a body that is not part of the scalar, because nothing keeps its label: "node 'y' (SoftmaxOutput)".
+  std::string lossWithoutLabel;
+  /// No failure, and if a variable is vacuous, another is not.
+  bool passed() const;
 };
 
 /// `graph` is the forward model, or an emitted training graph (its heads are then checked against its forward part).

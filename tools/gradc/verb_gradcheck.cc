@@ -5,7 +5,6 @@
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
-#include "ir/bodies.h"
 #include "ir/error.h"
 #include "runtime/gradcheck/gradcheck.h"
 
@@ -33,8 +32,11 @@ std::string report(const GradcheckReport &result) {
   std::string text;
   raw_string_ostream os(text);
   table.print(os);
-  os << countOf(result.heldPieces, "node") << " held on their smooth piece, " << result.heldOutputs
-     << " at their value\n";
+  const HeldCounts &held = result.held;
+  os << countOf(held.pieces, "node") << " held on their smooth piece, " << held.outputs << " at their value";
+  if (held.inputs) os << "; labels, lengths and positions read at the base point: " << held.inputs;
+  if (held.decisions) os << "; loops and branches that decide as there: " << held.decisions;
+  os << '\n';
   if (result.passed()) os << "passed: " << countOf(numChecks, "check") << '\n';
   else if (numFailures > 0) os << "FAILED: " << numFailures << " of " << countOf(numChecks, "check") << '\n';
   else os << "VACUOUS: every gradient sampled is zero, so nothing was checked\n";
@@ -83,17 +85,14 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
   return options;
 }
 
-/// Notes a node in a body whose changes differences see, but which gradients take as a constant.
-void noteConstantsInside(Tool &tool, const Graph &graph) {
-  const std::vector<NestedGraph> list = nestedGraphs(graph);
-  for (size_t i = 1; i < list.size(); ++i)
-    for (uint32_t n = 0; n < list[i].graph.numNodes(); ++n) {
-      const OpDef *op = list[i].graph.op(NodeId(n));
-      if (!op || (!op->flags.isConstantInGradcheck && !op->impliedLoss)) continue;
-      return tool.diagnostics.note(bodyPath(list, i) + " > " + list[i].graph.describe(NodeId(n)) +
-                                   " is a constant for the gradient, or a loss; it is not held at its value in a "
-                                   "body: check the graph that 'gradc opt --passes unroll,inline' writes");
-    }
+/// Notes a cause that the gradients have nothing to do with.
+void noteOutside(Tool &tool, const GradcheckReport &result) {
+  if (!result.notFinite.empty())
+    tool.diagnostics.note(result.notFinite + "; bind values ('--input') at which function and gradient are finite");
+  if (!result.lossWithoutLabel.empty())
+    tool.diagnostics.note("in a body, " + result.lossWithoutLabel +
+                          " is a loss whose label is not a variable, so its loss is not counted: check the graph that "
+                          "'gradc opt --passes unroll,inline' writes");
 }
 
 /// Notes a possible cause that is not in the table of an emitted graph.
@@ -123,7 +122,7 @@ Expected<int> runGradcheck(Tool &tool) {
   if (Error error = writeText(tool, report(*result))) return error;
   if (result->passed()) return 0;
   noteUnrecorded(tool, *input, *result);
-  noteConstantsInside(tool, *input);
+  noteOutside(tool, *result);
   return 1;
 }
 
