@@ -2,6 +2,7 @@
 #include "runtime/gradcheck/gradcheck.h"
 #include "runtime/training/trainer.h"
 #include "tests/support/fail_each.h"
+#include "tests/support/loops.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/training.h"
 
@@ -68,6 +69,37 @@ TEST_P(AllocationOnBackend, Running) {
       return bytesOf(*outputs);
     });
   }
+}
+
+/// Allocations of a run that is not the first.
+uint64_t allocationsOf(const Graph &graph, std::vector<NamedArray> bindings, const SessionOptions &options) {
+  Session session = must(Session::create(testContext(), graph, std::move(bindings), options));
+  cantFail(session.run(0));
+  failingHeap.count = 0;
+  failingHeap.failsAt = FailingHeap::kNever;
+  cantFail(failingHeap.during([&] { return session.run(1); }));
+  return failingHeap.count;
+}
+
+// All that the steps of a loop and of its gradient need is there before the first: a thousand allocate no more than two. (Fast
+// kernels are oneDNN's, which may allocate in each call.)
+TEST(AllocationOfLoops, CF_12_StepsAllocateNothing) {
+  const Graph cell =
+      body("f = FullyConnected(h, w, b) {num_hidden=3}; a = elemwise_add(f, x); n = tanh(a); heads n, n");
+  const Graph foreach = around("_foreach", {"x", "h", "w", "b"},
+                               {{"num_args", "5"},
+                                {"num_outputs", "2"},
+                                {"num_out_data", "1"},
+                                {"in_data_locs", "(3,)"},
+                                {"in_state_locs", "(0,)"},
+                                {"remain_locs", "(1,2)"}},
+                               cell, 2);
+  const GradientResult gradient = testing::gradientOf(foreach, {"h", "w", "b", "x"});
+  auto rows = [&](int64_t count) {
+    std::vector<NamedArray> bindings = {{"x", floats({count, 2, 3}, Floats(static_cast<size_t>(count) * 6, 0.5))}};
+    return allocationsOf(gradient.graph, std::move(bindings), optionsOf(Backend::Reference));
+  };
+  EXPECT_EQ(rows(1000), rows(2));
 }
 
 Dataset points() {

@@ -180,6 +180,39 @@ TEST_F(Drawing, A_15_BodiesAreDrawnOnceHoweverDeep) {
   EXPECT_NE(refused.err.find("the graph and its bodies have 36 nodes"), std::string::npos) << refused.err;
 }
 
+// What a body is given and what becomes of what it yields, in every form.
+TEST_F(Drawing, A_15_RolesInBodies) {
+  folder.write("cf12.json", readText("testdata/loops/cf12.json"));
+  run("grad cf12.json --of _foreach0_output1 --wrt w -o loop.json");
+  const std::string text = run("show loop.json");
+  for (StringRef part :
+       {"@1: body of %3\n", "\"x-0\"   ; sliced from %0\n", "\"h-0\"   ; carried from %1\n",
+        "\"w\"   ; closes over %2\n", "   ; stacked in %3; next state, the last is %3:1; saved in %3:2\n",
+        "\"sum_2\"   ; carried from zeros like %2\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part.str() << " in\n" << text;
+  const std::string stats = run("show --as stats loop.json");
+  for (StringRef part : {"sliced               1\n", "carried              1\n", "closed over          1\n",
+                         "stacked              1\n", "next state           1\n", "saved                1\n"})
+    EXPECT_NE(stats.find(part), std::string::npos) << part.str() << " in\n" << stats;
+  const std::string dot = run("show --as dot loop.json"), svg = run("show --as svg loop.json");
+  for (StringRef role : {"sliced", "carried", "closed over"}) {
+    EXPECT_NE(dot.find("\\n" + role.str() + "\""), std::string::npos) << role.str();
+    EXPECT_TRUE(StringRef(svg).contains((">" + role + "<").str()) || StringRef(svg).contains(" (" + role.str() + ")<"))
+        << role.str();
+  }
+  for (StringRef role : {"stacked", "next state", "saved"}) {
+    EXPECT_NE(dot.find("(" + role.str() + ")\", shape=cds"), std::string::npos) << role.str();
+    EXPECT_NE(svg.find(" (" + role.str() + ")<"), std::string::npos) << role.str();
+  }
+  EXPECT_NE(svg.find("\ncarried from zeros like %2<"), std::string::npos);
+
+  folder.write("cond.json", readText("testdata/loops/cond.json"));
+  run("grad cond.json --wrt a,b,c -o branch.json");
+  const std::string branch = run("show branch.json");
+  for (StringRef part : {": body 0 of %5\n", "   ; passed %", "   ; decides\n", "   ; yielded as %5"})
+    EXPECT_NE(branch.find(part), std::string::npos) << part.str() << " in\n" << branch;
+}
+
 TEST_F(Drawing, A_15_ShapesInBodiesComeFromTheBodyAlone) {
   auto bodyOf = [](const std::string &shape) {
     return R"j({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": ")j" + shape + R"j("}, "inputs": []},

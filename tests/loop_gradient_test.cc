@@ -75,6 +75,33 @@ TEST(LoopGradient, V_24_CF_09_ASK_05_Cond) {
               p > 0 ? (std::vector<Doubles>{{3}, {2}, {0}, {0}}) : (std::vector<Doubles>{{0}, {0}, {10}, {0}}));
 }
 
+// First the body that decides, then those it decides about, in the file, in the forward node and in its gradient.
+TEST(LoopGradient, IR_10_BodiesKeepTheirOrder) {
+  auto operators = [](const NodeKind &kind) {
+    std::vector<std::string> names;
+    for (const Graph &body : kind.bodies) names.push_back(body.opName(body.heads()[0].node).str());
+    return names;
+  };
+  auto flowsOf = [](const Graph &graph) {
+    std::vector<const NodeKind *> kinds;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.kind(NodeId(n)).flow) kinds.push_back(&graph.kind(NodeId(n)));
+    return kinds;
+  };
+  EXPECT_EQ(operators(*flowsOf(loopFile("powers"))[0]), (std::vector<std::string>{"_lesser_scalar", "elemwise_mul"}));
+  const Graph branch = loopFile("cond");
+  const GradientResult result = gradientOf(branch, {"a", "c"});
+  const std::vector<const NodeKind *> flows = flowsOf(result.graph);
+  ASSERT_EQ(flows.size(), 2u);
+  EXPECT_EQ(operators(*flows[0]), operators(*flowsOf(branch)[0]));
+  ASSERT_EQ(flows[1]->bodies.size(), 3u);
+  EXPECT_EQ(flows[1]->bodies[0].numNodes(), 1u) << "the decision is that of the forward node";
+  // The first branch is a·b, the second c².
+  for (double p : {1., -1.})
+    EXPECT_EQ(run(result, {{"p", {1}, {p}}, {"a", {1}, {2}}, {"b", {1}, {3}}, {"c", {1}, {5}}}),
+              p > 0 ? (std::vector<Doubles>{{3}, {0}}) : (std::vector<Doubles>{{0}, {10}}));
+}
+
 const Binding kCf11[] = {{"x", {1}, {1}}, {"w", {1}, {2}}, {"n", {3, 1}, {0, 0, 0}}, {"m", {2, 1}, {0, 0}}};
 
 TEST(LoopGradient, V_23_CF_11_LoopsInLoops) {
@@ -98,11 +125,10 @@ TEST(LoopGradient, CF_19_CF_20_ASK_03_ASK_04_HigherOrders) {
   for (uint32_t order : {1, 2, 3}) {
     expectDerivative(loopFile("cf12"), kCf12, order);
     expectDerivative(loopFile("cf11"), kCf11, order);
-    // A counter between whole numbers, so that no difference changes the number of steps.
-    expectDerivative(loopFile("powers"), {{"x", {1}, {2}}, {"i", {1}, {0.5}}, {"w", {1}, {1.5}}}, order);
-    expectDerivative(loopFile("squares"), {{"x", {1}, {1.1}}, {"i", {1}, {0.5}}}, order);
+    expectDerivative(loopFile("powers"), {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {1.5}}}, order);
+    expectDerivative(loopFile("squares"), {{"x", {1}, {1.1}}, {"i", {1}, {0}}}, order);
     for (double p : {1., -1.})
-      expectDerivative(loopFile("cond"), {{"p", {1}, {p}}, {"a", {1}, {2}}, {"b", {1}, {3}}, {"c", {1}, {5}}}, order);
+      expectDerivative(loopFile("curved_cond"), {{"p", {1}, {p}}, {"a", {1}, {2}}, {"b", {1}, {0.5}}}, order);
   }
 }
 

@@ -2,6 +2,8 @@
 
 Used by mxnet_loops.py, which needs the variable MXNET_SUBGRAPH_BACKEND set before mxnet is imported.
 """
+import functools
+
 import mxnet as mx
 import numpy as np
 
@@ -325,10 +327,7 @@ def curved_cond(p):
 
 def loop_in_cond(p):
     predicate, x, s = var("p x s")
-
-    def loop():
-        return contrib.foreach(lambda i, st: ([], [sym.tanh(st[0] * i)]), x, [s])[1][0]
-
+    loop = lambda: contrib.foreach(lambda i, st: ([], [sym.tanh(st[0] * i)]), x, [s])[1][0]
     return contrib.cond(predicate > 0, loop, lambda: s * s), {"p": [p], **drawn(x=(3, 2), s=2)}
 
 
@@ -378,27 +377,19 @@ def counted_in_cond(p):
 
 def indexed_in_cond(p):
     predicate, index, table = var("p index table")
-
-    def pick():
-        return sym.tanh(sym.take(table, sym.Cast(index, dtype="int64"))) * 2
-
+    pick = lambda: sym.tanh(sym.take(table, sym.Cast(index, dtype="int64"))) * 2
     return contrib.cond(predicate > 0, pick, lambda: table * table), {"p": [p], "index": [2.5, 0.5, 0.25], **drawn(table=3)}
 
 
-LOOPS = {
-    "cf03": cf03, "two_states": two_states, "only_states": only_states, "swapped": swapped, "squares": squares,
-    "powers": powers, "cf08": cf08, "cond": lambda: cond(1), "cond:else": lambda: cond(-1), "cf11": cf11,
-    "cf12": cf12, "lstm": lstm, "lstm_unrolled": lambda: lstm(True), "branch_in_loop": branch_in_loop, "norm_in_loop": norm_in_loop,
-    "while_in_foreach": while_in_foreach, "dropout_in_loop": dropout_in_loop, "gru": gru, "attention": attention,
-    "two_layers": two_layers, "layer_norm_in_loop": layer_norm_in_loop, "fixed_norm_in_loop": fixed_norm_in_loop,
-    "broadcast_in_loop": broadcast_in_loop, "reduced_in_loop": reduced_in_loop, "embedded": embedded, "pieces_in_loop": pieces_in_loop,
-    "moved_in_loop": moved_in_loop, "chained": chained, "rows_of_rows": rows_of_rows, "newton": newton, "all_steps": all_steps,
-    "wide_while": wide_while, "while_in_while": while_in_while, "curved_cond": lambda: curved_cond(1),
-    "curved_cond:else": lambda: curved_cond(-1), "loop_in_cond": lambda: loop_in_cond(1), "loop_in_cond:else": lambda: loop_in_cond(-1),
-    "still_dropout": still_dropout, "convolved": convolved, "ordered_in_loop": ordered_in_loop, "entropy_in_loop": entropy_in_loop,
-    "counted_in_cond": lambda: counted_in_cond(1), "counted_in_cond:else": lambda: counted_in_cond(-1),
-    "indexed_in_cond": lambda: indexed_in_cond(1), "indexed_in_cond:else": lambda: indexed_in_cond(-1),
-}
+LOOPS = {loop.__name__: loop for loop in (
+    cf03, two_states, only_states, swapped, squares, powers, cf08, cf11, cf12, lstm, branch_in_loop, norm_in_loop,
+    while_in_foreach, dropout_in_loop, gru, attention, two_layers, layer_norm_in_loop, fixed_norm_in_loop, broadcast_in_loop,
+    reduced_in_loop, embedded, pieces_in_loop, moved_in_loop, chained, rows_of_rows, newton, all_steps, wide_while,
+    while_in_while, still_dropout, convolved, ordered_in_loop, entropy_in_loop)}
+LOOPS["lstm_unrolled"] = lambda: lstm(True)
+for _branch in (cond, curved_cond, loop_in_cond, counted_in_cond, indexed_in_cond):
+    LOOPS[_branch.__name__] = functools.partial(_branch, 1)
+    LOOPS[_branch.__name__ + ":else"] = functools.partial(_branch, -1)
 
 
 def make(name):

@@ -51,13 +51,13 @@ TEST(Text, BodiesFollowOnce) {
 %1 = for_each(%0) "f"   ; after %0; body @1
 %2 = guard(%1) "g"   ; bodies @1, @2
 heads %2
-@1:
+@1: body of %1
   %0 = variable "i"
   %1 = inner(%0) "j"   ; body @3
   heads %1
-@2:
+@2: body 1 of %2
   heads 
-@3:
+@3: body of %1 in @1
   %0 = variable "deep"
   heads %0
 )");

@@ -36,8 +36,9 @@ StringRef nodeStyle(NodeRole role) {
 class DotGraph {
  public:
   DotGraph(raw_ostream &os, const Drawing &drawing, size_t position, size_t depth)
-      : os(os), graph(drawing.graphs[position].graph), inference(drawing.inferences[position]),
-        layout(layoutGraph(graph)), prefix(position ? "b" + std::to_string(position) : ""), indent(2 * depth, ' ') {}
+      : os(os), graphs(drawing.graphs), position(position), graph(graphs[position].graph),
+        inference(drawing.inferences[position]), layout(layoutGraph(graph)),
+        prefix(position ? "b" + std::to_string(position) : ""), indent(2 * depth, ' ') {}
 
   void print() {
     constexpr StringRef kLanes[] = {"forward", "gradient", "after_the_gradient"};
@@ -64,6 +65,7 @@ class DotGraph {
       if (!graph.isVariable(n)) os << ' ' << dotLabel(graph.opName(n));
       if (!graph.name(n).empty()) os << "\\n" << dotLabel(graph.name(n));
       if (std::string text = entryText(graph, inference, Value{n}); !text.empty()) os << "\\n" << text;
+      if (const StringRef role = roleText(graphs, position, n); !role.empty()) os << "\\n" << role;
       os << "\", " << nodeStyle(layout.role[n]) << "];\n";
     }
     os << indent << "}\n";
@@ -109,7 +111,7 @@ class DotGraph {
   }
 
   void printHeads() {
-    std::vector<std::string> labels = headLabels(graph);
+    std::vector<std::string> labels = headLabels(graphs, position);
     for (size_t i = 0; i < labels.size(); ++i) {
       const Value head = graph.heads()[i];
       os << indent << prefix << "h" << i << " [label=\"" << dotLabel(labels[i])
@@ -123,6 +125,8 @@ class DotGraph {
   }
 
   raw_ostream &os;
+  const ArrayRef<NestedGraph> graphs;
+  const size_t position;
   const Graph &graph;
   const std::optional<Inference> &inference;
   GraphLayout layout;

@@ -29,8 +29,11 @@ void drawDot(llvm::raw_ostream &os, const Drawing &drawing);
 /// "@1 node 'loop' > body".
 std::string bodyTitle(llvm::ArrayRef<NestedGraph> graphs, size_t position);
 
-/// What the head is: its listed name, or "grad of x" from the side table of an emitted graph.
-std::vector<std::string> headLabels(const Graph &graph);
+/// What the head is: its listed name, or "grad of x" from the side table of an emitted graph; in a body with its role:
+/// "h (next state)".
+std::vector<std::string> headLabels(llvm::ArrayRef<NestedGraph> graphs, size_t position);
+/// "sliced" of a variable in a body (ir/body_roles.h); empty for other nodes.
+llvm::StringRef roleText(llvm::ArrayRef<NestedGraph> graphs, size_t position, NodeId n);
 /// "8×20×24×24 float32", "? float32"; empty when nothing is known.
 std::string entryText(const Graph &graph, const std::optional<Inference> &inference, Value value);
 

@@ -5,6 +5,7 @@
 #include "tools/drawing/svg.h"
 #include "tools/drawing/table.h"
 
+#include "ir/body_roles.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -53,9 +54,9 @@ class Panel {
  public:
   /// Drawn from y = `top` downwards.
   Panel(raw_ostream &os, const Drawing &drawing, const BodyNumbers &numbers, size_t position, double top)
-      : os(os), graph(drawing.graphs[position].graph), inference(drawing.inferences[position]), numbers(numbers),
-        layout(layoutGraph(graph)), labels(headLabels(graph)), prefix(position ? "b" + std::to_string(position) : ""),
-        top(top) {
+      : os(os), graphs(drawing.graphs), position(position), graph(graphs[position].graph),
+        inference(drawing.inferences[position]), numbers(numbers), layout(layoutGraph(graph)),
+        labels(headLabels(graphs, position)), prefix(position ? "b" + std::to_string(position) : ""), top(top) {
     picture = routeGraph(graph, layout, measure(), {kMargin, top + 26});
   }
 
@@ -85,14 +86,22 @@ class Panel {
  private:
   std::string operatorText(NodeId n) const { return graph.isVariable(n) ? "variable" : graph.opName(n).str(); }
   std::string nameText(NodeId n) const { return svg::shortened(graph.name(n), kNameLimit); }
-  std::string bodyText(NodeId n) const { return svg::shortened(bodiesText(graph, n, numbers), kNameLimit); }
+  /// The bodies of a node, the role of an input.
+  std::string bodyText(NodeId n) const {
+    const StringRef role = roleText(graphs, position, n);
+    return role.empty() ? svg::shortened(bodiesText(graph, n, numbers), kNameLimit) : role.str();
+  }
+  std::string pillText(NodeId n) const {
+    const StringRef role = roleText(graphs, position, n);
+    return role.empty() ? nameText(n) : nameText(n) + (" (" + role + ")").str();
+  }
 
   NodeSizes measure() const {
     NodeSizes sizes{NodeMap<double>(graph, 0), NodeMap<double>(graph, 0), {}, 19};
     for (uint32_t i = 0; i < graph.numNodes(); ++i) {
       const NodeId n(i);
       if (!layout.isPlaced(n)) {
-        sizes.width[n] = svg::textWidth(nameText(n), 10.5) + 16;
+        sizes.width[n] = svg::textWidth(pillText(n), 10.5) + 16;
         continue;
       }
       const double text =
@@ -177,6 +186,8 @@ class Panel {
       if (!shape.empty()) text += "\n" + (graph.isVariable(n) ? "" : "output " + std::to_string(o) + ": ") + shape;
     }
     if (std::string bodies = bodiesText(graph, n, numbers); !bodies.empty()) text += "\n" + bodies;
+    if (graph.isVariable(n))
+      if (const BodyRole role = inputRole(graphs, position, n); role.isKnown()) text += "\n" + role.text;
     os << "<title>" << svg::escaped(text) << "</title>";
   }
 
@@ -205,7 +216,7 @@ class Panel {
     printTitle(n);
     printRect(os, box, box.height / 2, roleClass(layout.role[n]));
     os << '\n';
-    printText(os, box.x + box.width / 2, box.y + 13, "t3 mid", nameText(n));
+    printText(os, box.x + box.width / 2, box.y + 13, "t3 mid", pillText(n));
     os << "</g>\n";
   }
 
@@ -218,6 +229,7 @@ class Panel {
        << 'L' << svg::number(box.x) << ' ' << svg::number(y) << "\"/>\n<g class=\"node\" id=\"" << prefix << 'h' << i
        << "\"><title>head " << i << ": " << svg::escaped(labels[i]);
     if (std::string shape = entryText(graph, inference, head); !shape.empty()) os << '\n' << shape;
+    if (const BodyRole role = headRole(graphs, position, i); role.isKnown()) os << '\n' << svg::escaped(role.text);
     os << "</title>";
     printRect(os, box, 3, "head");
     os << '\n';
@@ -226,6 +238,8 @@ class Panel {
   }
 
   raw_ostream &os;
+  const ArrayRef<NestedGraph> graphs;
+  const size_t position;
   const Graph &graph;
   const std::optional<Inference> &inference;
   const BodyNumbers &numbers;
@@ -319,7 +333,12 @@ class SvgPrinter {
 
 }  // namespace
 
-std::vector<std::string> headLabels(const Graph &graph) {
+StringRef roleText(ArrayRef<NestedGraph> graphs, size_t position, NodeId n) {
+  return graphs[position].graph.isVariable(n) ? inputRole(graphs, position, n).name : "";
+}
+
+std::vector<std::string> headLabels(ArrayRef<NestedGraph> graphs, size_t position) {
+  const Graph &graph = graphs[position].graph;
   std::vector<std::string> labels;
   for (Value head : graph.heads()) labels.push_back(graph.listedName(head));
   Expected<std::optional<GradientTable>> table = readGradientTable(graph);
@@ -328,6 +347,9 @@ std::vector<std::string> headLabels(const Graph &graph) {
     for (size_t i = 0; i < labels.size() && i < (*table)->heads.size(); ++i)
       if (const GradientTable::Head &head = (*table)->heads[i]; head.kind != GradientTable::HeadKind::Forward)
         labels[i] = "grad of " + head.of;
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (const BodyRole role = headRole(graphs, position, i); role.isKnown())
+      labels[i] += (" (" + role.name + ")").str();
   return labels;
 }
 

@@ -3,6 +3,7 @@
 #include "tools/drawing/graph_drawing.h"
 #include "tools/drawing/table.h"
 
+#include "ir/body_roles.h"
 #include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/text.h"
@@ -62,12 +63,26 @@ void printCounts(raw_ostream &os, const Counts &counts) {
   printOperatorCounts(os, counts);
 }
 
+/// How many inputs and heads of a body have each role, in the order of the first of each.
+void printRoles(raw_ostream &os, ArrayRef<NestedGraph> graphs, size_t position) {
+  const Graph &body = graphs[position].graph;
+  MapVector<StringRef, size_t> counts;
+  auto count = [&](const BodyRole &role) {
+    if (role.isKnown()) ++counts[role.name];
+  };
+  for (uint32_t id = 0; id < body.numNodes(); ++id)
+    if (body.isVariable(NodeId(id))) count(inputRole(graphs, position, NodeId(id)));
+  for (size_t h = 0; h < body.heads().size(); ++h) count(headRole(graphs, position, h));
+  for (const auto &[role, number] : counts) os << left_justify(role, 21) << number << '\n';
+}
+
 void printStats(raw_ostream &os, const Graph &graph) {
   const std::vector<NestedGraph> graphs = nestedGraphs(graph);
   if (graphs.size() == 1) return printCounts(os, countsOf(graph));
   Counts total;
   for (size_t i = 0; i < graphs.size(); ++i) {
     os << (i == 0 ? "graph" : bodyTitle(graphs, i)) << '\n';
+    printRoles(os, graphs, i);
     const Counts counts = countsOf(graphs[i].graph);
     printCounts(os, counts);
     add(total, counts);
