@@ -143,7 +143,7 @@ bool isComparable(const Variation &variation, const std::string &key) {
   return !variation.gradientOnly || !StringRef(key).starts_with("state");
 }
 
-/// To the bit, or, where operators were decomposed, up to `tolerance` of the value.
+/// To the bit, or, where operators were decomposed, up to `tolerance` of the largest element.
 Problem compareVariation(const Variation &variation, const Measured &plain, const Measured &varied,
                          double tolerance = 0) {
   const std::string name = variation.name.str();
@@ -157,9 +157,11 @@ Problem compareVariation(const Variation &variation, const Measured &plain, cons
     // What only steps overwrite that are not run is not in the unrolled graph.
     if (at == varied.values.end() && variation.unrolls && StringRef(key).starts_with("state")) continue;
     if (at == varied.values.end() || at->second.size() != values.size()) return {name, key + " is missing"};
+    double scale = 0;
+    for (double value : values)
+      if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
     for (size_t i = 0; i < values.size(); ++i)
-      if (!(at->second[i] == values[i] ||
-            std::abs(at->second[i] - values[i]) <= tolerance * std::max(1.0, std::abs(values[i]))))
+      if (!(at->second[i] == values[i] || std::abs(at->second[i] - values[i]) <= tolerance * scale))
         return {name, formatv("{0}[{1}] is {2:F17}, plainly {3:F17}", key, i, at->second[i], values[i]).str()};
   }
   return {};
