@@ -1,10 +1,12 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/fast_kernels_test.cc
+#include "ops/instruction_sets.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/batched_product.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
+#include "runtime/kernels/prepared_product.h"
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>
@@ -14,6 +16,12 @@ namespace gradc::fast {
 namespace {
 
 constexpr int64_t kGrain = 32768;  // fewer elements are not worth a second thread
+
+/// The distance of rows from which oneDNN reads columns. With AVX-512 it has other code, and Eigen computes in float64.
+template <class T> int64_t strideOfColumns(int64_t columns) {
+  const bool isSlow = std::is_same_v<T, float> && instructionSet() != InstructionSet::Avx512;
+  return isSlow ? rowStride<T>(columns) : columns;
+}
 
 template <class T> class FullyConnectedKernel : public PreparedKernel {
  public:
@@ -32,21 +40,38 @@ template <class T> class FullyConnectedKernel : public PreparedKernel {
   }
 };
 
-// Inputs dy, x, w; outputs dx, dw[, db].
+// Inputs dy, x, w; outputs dx, dw[, db]. The product for dw reads columns of dy, which takes less time from a copy where its
+// rows are a bad distance apart (rowStride).
 template <class T> class FullyConnectedBackward : public PreparedKernel {
  public:
-  explicit FullyConnectedBackward(const KernelSite &) {}
+  explicit FullyConnectedBackward(const KernelSite &site)
+      : hidden(site.in[2].shape[0]), features(site.in[2].shape[1]), rows(hidden ? site.in[0].size() / hidden : 0),
+        stride(site.wants(1) ? strideOfColumns<T>(hidden) : hidden) {}
   void run(const KernelCall &call) override {
-    const int64_t hidden = call.in[2].shape[0], features = call.in[2].shape[1], rows = call.in[0].size() / hidden;
     const T *dy = call.in[0].as<const T>();
     if (call.wants(0))
       gradc::multiply(Gemm<T>{false, false, rows, features, hidden, dy, call.in[2].as<const T>(), hidden, features,
                               T{0}, call.out[0].as<T>(), features});
     if (call.wants(1))
-      gradc::multiply(Gemm<T>{true, false, hidden, features, rows, dy, call.in[1].as<const T>(), hidden, features, T{0},
-                              call.out[1].as<T>(), features});
+      gradc::multiply(Gemm<T>{true, false, hidden, features, rows, columnsOf(dy, static_cast<T *>(call.workspace)),
+                              call.in[1].as<const T>(), stride, features, T{0}, call.out[1].as<T>(), features});
     if (call.out.size() == 3 && call.wants(2)) sumColumns(dy, rows, hidden, call.out[2].as<T>());
   }
+  size_t workspaceBytes() const override {
+    return stride == hidden ? 0 : static_cast<size_t>(rows * stride) * sizeof(T);
+  }
+
+ private:
+  const T *columnsOf(const T *dy, T *copy) const {
+    if (stride == hidden) return dy;
+    parallelFor(scopeThreads(), rows, std::max<int64_t>(kGrain / hidden, 1), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        std::memcpy(copy + row * stride, dy + row * hidden, static_cast<size_t>(hidden) * sizeof(T));
+    });
+    return copy;
+  }
+
+  const int64_t hidden, features, rows, stride;
 };
 
 template <class T> class DotKernel : public PreparedKernel {

@@ -79,8 +79,7 @@ bool agree(const Array &expected, const Array &found, double allowed) {
 }
 
 SampleGraph::SampleGraph(Context &context, const Sample &sample) {
-  const OpDef *op = context.ops.find(sample.op);
-  assert(op && "sample of an operator that is not registered");
+  assert(context.ops.find(sample.op) && "sample of an operator that is not registered");
   std::string text = "op = " + std::string(sample.op) + "(";
   std::vector<std::string> names;
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
