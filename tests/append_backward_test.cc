@@ -305,22 +305,43 @@ TEST(AppendBackward, E_47_AGradientThatIsInAnotherBlock) {
             "[missing_grad_var] the gradient 'p@GRAD' of parameter 'p' is a variable of block 2, expected of block 0");
 }
 
+TEST(AppendBackward, AGG_15_TheSumIsOnTheDeviceOfTheLastContribution) {
+  TestContext context;
+  BlockProgram program = programOf("exp X=p -> Out=a\nsin X=p -> Out=b\nelementwise_mul X=a Y=b -> Out=m\n"
+                                   "reduce_sum X=m -> Out=loss");
+  for (size_t i = 0; i < 2; ++i)
+    program.blocks[0].ops[i].attrs =
+        context.attrs({{"op_device", stringAttrText(AttrTag::String, i ? "gpu:1" : "gpu:0")}});
+  const BlockProgram made = cantFail(appendBackward(context, std::move(program), lossOf())).program;
+  const BlockOp &sum = made.blocks[0].ops.back();
+  ASSERT_EQ(made.text(sum.type), "sum");
+  EXPECT_EQ(sum.attrs.get("op_device"), StringRef(stringAttrText(AttrTag::String, "gpu:0"))) << "that of exp";
+}
+
+// Paddle has it as soon as another input has a gradient as well, and else returns nothing.
+TEST(AppendBackward, ATargetThatIsAnInputHasItsSeed) {
+  for (const std::vector<std::string> &inputs : {std::vector<std::string>{"a"}, {"a", "x"}})
+    EXPECT_EQ(StringRef(emitted("exp X=x -> Out=a", gradientsOf({"a"}, inputs)).pairs).split(' ').first, "a=a@GRAD");
+}
+
 TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
   EXPECT_EQ(emissionError("vendor X=p -> Out=a\nreduce_sum X=a -> Out=loss", lossOf()),
-            "[unknown_op] block 0, operator 0 (vendor): unknown operator 'vendor' is between a loss and a parameter");
+            "[unknown_op] block 0, operator 0 (vendor): unknown operator 'vendor' is between a loss and a parameter, "
+            "where it writes 'a'");
   EXPECT_EQ(emissionError("vendor X=p -> Out=a\nreduce_sum X=p -> Out=loss", lossOf()), "success")
       << "off the path (P-06)";
   EXPECT_EQ(
       emissionError("conditional_block_grad X=p -> Out=a\nreduce_sum X=a -> Out=loss", lossOf()),
       "[not_differentiable] block 0, operator 0 (conditional_block_grad): 'conditional_block_grad' has no gradient "
-      "operator and is between a loss and a parameter");
+      "operator and is between a loss and a parameter, where it writes 'a'");
   EXPECT_EQ(emissionError("exp X=p -> Out=a", lossOf("q")),
             "[unknown_name] target 'q' is declared neither in block 0 nor around it");
   FluidRequest heads = gradientsOf({"a"}, {"x"});
   heads.targetGradients = {"", ""};
   EXPECT_EQ(emissionError("exp X=x -> Out=a", heads), "[head_count] 1 targets with 2 gradients");
   EXPECT_EQ(emissionError(kLoop, gradientsOf({"b"}, {})),
-            "[unknown_name] target 'b' is declared neither in block 0 nor around it");
+            "[foreign_entry] target 'b' is a variable of block 1, expected one that block 0 sees");
+  EXPECT_EQ(emissionError("exp X=p -> Out=a", lossOf("p")), "[no_graph] no operator of block 0 writes the loss 'p'");
   EXPECT_EQ(emissionError("while:1 X=p -> Out=a\nreduce_sum X=a -> Out=loss\nblock 1 in 0\nexp X=p -> Out=a", lossOf()),
             "[bad_entry] block 0, operator 0 (while): expected one variable in slot 'Condition' and a block");
   FluidRequest late = lossOf();

@@ -208,6 +208,36 @@ TEST(BlockBackward, D_28_AnOutputThatABlockDoesNotWriteKeepsItsValue) {
     }
 }
 
+TEST(BlockBackward, D_28_SlotsOfALoopMayLackWhatItsBlockUses) {
+  for (const char *lacking : {"", "s", "t"}) {
+    TestContext context;
+    BlockProgram program = programThatNamesMore(context, true, ",s", "");
+    BlockOp &owner = program.blocks[0].ops[7];
+    for (BlockSlot &slot : StringRef(lacking) == "t" ? owner.outputs : owner.inputs)
+      erase_if(slot.variables, [&](TextId name) { return program.text(name) == lacking; });
+    EXPECT_EQ(disagreement(context, program), "") << "without '" << lacking << "'";
+  }
+}
+
+TEST(BlockBackward, A_19_WhatHasNoGradientInPaddleHasNoneInGraphs) {
+  const std::pair<const char *, double> gradients[] = {{"elementwise_mod X=p Y=q -> Out=a", 1},
+                                                       {"share_data X=p -> Out=a", 1},
+                                                       {"clip_by_norm X=p -> Out=a", 1},
+                                                       {"assign X=p -> Out=a", 2}};
+  for (const auto &[op, expected] : gradients) {
+    TestContext context;
+    BlockFile file;
+    file.program = programOf(std::string(op) + "\nelementwise_add X=a Y=p -> Out=b\nreduce_sum X=b -> Out=loss");
+    for (BlockOp &o : file.program.blocks[0].ops) o.attrs = context.attrs({{"reduce_all", boolAttrText(true)}});
+    file.call.emplace().api = "append_backward";
+    file.call->loss = "loss";
+    std::vector<NamedArray> bindings;
+    Gradients gradient = cantFail(engineGradients(context, file, &bindings, {}));
+    EXPECT_EQ(doubles(gradient.at("p")), std::vector<double>(2, expected)) << op;
+    EXPECT_EQ(disagreement(context, file.program), "") << op;
+  }
+}
+
 std::string errorOfGraph(const BlockProgram &program) {
   TestContext context;
   return describeWithNotes(graphOfBlocks(context, program, BlockGraphOptions()).takeError());

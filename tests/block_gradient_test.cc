@@ -1,4 +1,5 @@
 // Programs of Paddle as graphs: the values of the loss, of gradients, and what central differences say where Paddle is wrong.
+#include "tests/support/backward_programs.h"
 #include "tests/support/block_programs.h"
 #include "tests/support/block_runs.h"
 #include "tests/support/test_graph.h"
@@ -168,6 +169,48 @@ TEST(BlockGradient, ProgramsOfPaddleHaveItsValues) {
   EXPECT_EQ(numEqual, 53u);
   EXPECT_EQ(numDifferent, kDifferent.size());
   EXPECT_EQ(numValues, 140u);
+}
+
+BlockCall gradientsCall(std::vector<std::string> targets, std::vector<std::string> inputs) {
+  BlockCall call;
+  call.api = "gradients";
+  call.targets = std::move(targets);
+  call.inputs = std::move(inputs);
+  return call;
+}
+
+std::string errorOf(const BlockProgram &program, const BlockCall &call) {
+  TestContext context;
+  return describeWithNotes(gradientOfCall(context, program, call, {}).takeError());
+}
+
+TEST(BlockGradient, FlaggedDataHasNoGradient) {
+  TestContext context;
+  const BlockProgram program = programOf("elementwise_mul X=c Y=x -> Out=a");  // c stops the gradient
+  const BlockGradient asked = cantFail(gradientOfCall(context, program, gradientsCall({"a"}, {"c", "x"}), {}));
+  EXPECT_EQ(asked.wrt, std::vector<std::string>{"x"});
+  EXPECT_EQ(asked.unreached, std::vector<std::string>{"c"});
+}
+
+TEST(BlockGradient, E_04_ALossThatNoOperatorWrites) {
+  BlockCall call;
+  call.api = "append_backward";
+  call.loss = "p";
+  EXPECT_EQ(errorOf(programOf("exp X=p -> Out=a"), call), "[no_graph] no operator of block 0 writes the loss 'p'");
+}
+
+TEST(BlockGradient, ErrorsAreThoseOfTheEmittedProgram) {
+  const BlockProgram program = programOf("exp X=p -> Out=a\nassign X=a -> Out=loss\nblock 1 in 0\nexp X=p -> Out=b");
+  BlockCall call = gradientsCall({"a"}, {"p"});
+  call.targetGradients = {{std::nullopt, std::nullopt}};
+  EXPECT_EQ(errorOf(program, call), "[head_count] 1 targets with 2 gradients");
+  call = gradientsCall({"a"}, {"p"});
+  call.noGradSet = {{"q"}};
+  EXPECT_EQ(errorOf(program, call), "[unknown_name] no-gradient variable 'q' is not in the program");
+  EXPECT_EQ(errorOf(program, gradientsCall({"b"}, {"p"})),
+            "[foreign_entry] target 'b' is a variable of block 1, expected one that block 0 sees");
+  EXPECT_EQ(errorOf(program, gradientsCall({"a"}, {"q"})),
+            "[unknown_name] input 'q' is declared neither in block 0 nor around it");
 }
 
 TEST(BlockGradient, CentralDifferencesAgreeWhereverPaddleDoesNot) {

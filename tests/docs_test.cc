@@ -38,6 +38,8 @@ constexpr NotRun kNotRun[] = {
     {"docs/differential.md",
      "./dev test differential                                                     # 3,000 problems, some seconds",
      "another test, and longer runs of it"},
+    {"docs/differential.md", "./dev test block_backward --test_env=GRADC_BLOCK_PROGRAMS=2500 --test_timeout=3600",
+     "another test, and longer runs of it"},
     {"docs/differential.md", "PYTHON tests/make_tape_programs.py --first 101 --count 3000 --length 45 > programs.txt",
      "needs PyTorch"},
     {"docs/embedding.md",

@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
 """python3 tests/paddle_programs.py GRADC [FOLDER]: what `gradc grad FILE` adds to Paddle's own programs.
 
-FOLDER (../shared/programs/paddle) holds NAME.forward.json, a program and the call that differentiates it, and
-NAME.backward.json, the program after that call in Paddle 2.6.2. Prints one line for each: `equal`, operator for operator
-with types, slots, names, order, attributes, variables, block links and pairs; or `differs`, with the reason, for the
-programs listed here; or `FAILS`. Where NumPy is there, programs that differ, and those of testdata/blocks, are run as they
-came out (tests/block_interpreter.py), and their gradients compared with central differences of the forward program. Exit code 1 when
-one fails."""
+FOLDER (../shared/programs/paddle) holds NAME.forward.json, a program and the call that differentiates it,
+NAME.forward.pb, the same in Paddle's form, NAME.backward.json, the program after that call in Paddle 2.6.2, and for most
+NAME.values.npz, what Paddle computed. Prints one line for each program: `equal`, operator for operator with types, slots,
+names, order, attributes, variables, block links and pairs; or `differs`, with the reason, for the programs listed here; or
+`FAILS`.
+
+What is emitted is also judged by value. `gradc run` of equal programs gives Paddle's values to 1e-9, or, where there are
+none, `gradc gradcheck` passes. Programs that differ, and those of testdata/blocks, are run as they came out
+(tests/block_interpreter.py), and their gradients compared with central differences of the forward program. Paddle's form
+with the call on the command line gives the same program. Requires NumPy. Exit code 1 when one fails."""
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 try:
     import numpy as np
     from block_interpreter import Interpreter
 except ImportError:
-    np = None
+    sys.exit("not judged: NumPy is missing")
 
 INTERIOR = "D-25: Paddle overwrites the gradient of a target that another target is made of"
 HANDED = "D-28: Paddle drops copies of gradients that only the next step hands over"
@@ -29,7 +34,6 @@ DIFFERENT = {
     "cond_no_else_assign": "D-28: Paddle adds up the gradients of both cases of a branch that writes a name or leaves it",
     "double_grad_cond.s2": "HO-09: Paddle has no gradient of conditional_block_grad and crashes; gradc refuses by name",
     "error_clip": "the file does not say the clip; the C++ test does",
-    "grad_clip_sgd": "the file does not say the clip; the C++ test does",
     "gradients_multi_target": INTERIOR,
     "gradients_target_is_interior": INTERIOR,
     "loss_nonscalar": "D-24: Paddle seeds a loss of several elements with one",
@@ -44,7 +48,14 @@ DIFFERENT = {
     "while_two_state": "D-28: Paddle stops at a state whose first value is flagged stop_gradient; gradc copies it first",
 }
 # The interpreter has no such operators, or a gradient is stopped by request.
-UNJUDGED = {"double_grad_cond.s2", "error_clip", "grad_clip_sgd", "recompute_checkpoints", "while_no_grad_param"}
+UNJUDGED = {"double_grad_cond.s2", "error_clip", "recompute_checkpoints", "while_no_grad_param"}
+# Arguments that Paddle was given and the files do not hold.
+ARGUMENTS = {"grad_clip_sgd": {"optimizer_arguments": {"clip_by_global_norm": 0.05}}}
+# Equal programs that no values judge, and why.
+NO_VALUES = {
+    "backward_inside_cond": "no operator runs the gradient block of a loss in a branch",
+    "dropout": "other numbers are drawn",
+}
 
 
 def plain(document):
@@ -100,22 +111,111 @@ def worst_gradient(folder, name, forward, made):
     return worst
 
 
+def run_gradc(gradc, arguments, text=None):
+    return subprocess.run([gradc, *arguments], input=text, capture_output=True, text=True)
+
+
+def dense(archive, name):
+    """A fetched value; a sparse one is the sum of its rows."""
+    if f"fetch:{name}" in archive:
+        return archive[f"fetch:{name}"]
+    value = archive[f"value:{name}"]
+    made = np.zeros((int(archive[f"height:{name}"]), *value.shape[1:]), value.dtype)
+    np.add.at(made, archive[f"rows:{name}"], value)
+    return made
+
+
+def checked(gradc, text):
+    """Empty if `gradc gradcheck` passes. A program that lists no gradient has none to check."""
+    if not any(row[1] if isinstance(row, list) else row for row in json.loads(text)["result"]):
+        return ""
+    done = run_gradc(gradc, ["gradcheck", "--init", "1", "--max-iterations", "20", "-"], text)
+    return "" if done.returncode == 0 else f"gradcheck: {(done.stdout + done.stderr).strip()[-200:]}"
+
+
+def wrong_value(gradc, folder, name, text):
+    """What is wrong with the values of an emitted program, empty if nothing, and the number of values compared."""
+    path = folder / f"{name}.values.npz"
+    if not path.exists():
+        return checked(gradc, text), 0
+    archive = np.load(path)
+    given = {key.split(":", 1)[1]: archive[key] for key in archive.files if key.split(":")[0] in ("feed", "param")}
+    wanted = {key.split(":", 1)[1] for key in archive.files if key.split(":")[0] in ("fetch", "value")}
+    with tempfile.TemporaryDirectory() as scratch:
+        while True:
+            np.savez(f"{scratch}/in.npz", **given)
+            flags = ["--train", "--inputs", f"{scratch}/in.npz", "--outputs", f"{scratch}/out.npz", "--max-iterations", "20"]
+            done = run_gradc(gradc, ["run", "-", *flags], text)
+            if done.returncode == 0:
+                break
+            unread = done.stderr.split("'")[1] if "is bound, but" in done.stderr else ""
+            if given.pop(unread, None) is None:
+                return f"run: {done.stderr.strip()[-200:]}", 0
+        outputs = dict(np.load(f"{scratch}/out.npz"))
+    compared = sorted(wanted & set(outputs))
+    if not any("@GRAD" in key for key in compared):  # those of a later call
+        return checked(gradc, text), 0
+    for key in compared:
+        expected, ours = dense(archive, key), outputs[key]
+        bound = 1e-9 if expected.dtype == np.float64 else 1e-5
+        worst = np.abs(expected.ravel() - ours.ravel()).max(initial=0) if expected.size == ours.size else np.inf
+        if not worst <= bound * max(1, np.abs(expected).max(initial=0)):
+            return f"'{key}' differs from Paddle's value by {worst:.1e}", len(compared)
+    return "", len(compared)
+
+
+def flags_of(call):
+    """The call as flags of `gradc grad`; None if flags cannot express it."""
+    if call.get("prior_backward_calls") or call.get("current_block") or call["api"] == "minimize":
+        return None
+    is_gradients = call["api"] == "gradients"
+    lists = {"--of": call["targets"] if is_gradients else [call["loss"]], "--wrt": call["inputs"] if is_gradients else None}
+    lists |= {"--parameters": call.get("parameter_list"), "--no-grad": call.get("no_grad_set")}
+    flags = [part for flag, names in lists.items() if names for part in (flag, ",".join(names))]
+    for target, head in zip(call.get("targets", []), call.get("target_gradients") or []):
+        flags += ["--seed", f"{target}={head}"] if head else []
+    return flags
+
+
+def differs_in_protobuf(gradc, folder, name):
+    """Whether Paddle's form gives another program than the JSON form. It does not hold the order of parameters."""
+    path, document = folder / f"{name}.forward.pb", folder / f"{name}.forward.json"
+    flags = flags_of(json.loads(document.read_text())["call"]) if path.exists() else None
+    if flags is None:
+        return False
+    made = [run_gradc(gradc, ["grad", str(file), *flags]).stdout for file in (path, document)]
+    if not all(made):
+        return made[0] != made[1]
+    programs = [plain(json.loads(text)) for text in made]
+    for program in programs:
+        program["program"]["parameters"].sort()
+    return programs[0] != programs[1]
+
+
 def check(gradc, folder, name):
     """(state, what to say)"""
     forward = json.loads((folder / f"{name}.forward.json").read_text())
+    forward["call"] |= ARGUMENTS.get(name, {})
     expected = json.loads((folder / f"{name}.backward.json").read_text())
-    done = subprocess.run([gradc, "grad", str(folder / f"{name}.forward.json")], capture_output=True, text=True)
+    done = run_gradc(gradc, ["grad", "-"], json.dumps(forward))
     made = plain(json.loads(done.stdout)) if done.returncode == 0 else None
     reason = DIFFERENT.get(name)
+    if differs_in_protobuf(gradc, folder, name):
+        return "FAILS", "Paddle's form gives another program"
     if made is None:
         refusal = done.stderr.strip().splitlines()[-1:] or ["no message"]
         is_meant = reason is not None and expected["program"] is None
         return ("differs" if is_meant else "FAILS"), f"{reason or ''} {refusal[0]}".strip()
     if made == plain(expected):
-        return ("FAILS", f"no difference any more: {reason}") if reason else ("equal", "")
+        if reason:
+            return "FAILS", f"no difference any more: {reason}"
+        if name in NO_VALUES:
+            return "equal", NO_VALUES[name]
+        wrong, count = wrong_value(gradc, folder, name, done.stdout)
+        return ("FAILS", wrong) if wrong else ("equal", f"{count} values" if count else "central differences")
     if not reason:
         return "FAILS", "differs from Paddle"
-    if name in UNJUDGED or np is None:
+    if name in UNJUDGED:
         return "differs", reason
     worst = worst_gradient(folder, name, forward, made)
     return ("differs" if worst < 1e-6 else "FAILS"), f"{reason}; central differences: {worst:.1e}"
@@ -127,7 +227,7 @@ def main():
     folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else beside
     own = pathlib.Path(__file__).resolve().parents[1] / "testdata/blocks"
     wrong = 0
-    for path in sorted(own.glob("*.json")) if np is not None else []:
+    for path in sorted(own.glob("*.json")):
         if path.stem == "power":  # it has its gradient
             continue
         forward = json.loads(path.read_text())

@@ -21,12 +21,12 @@
 #include "formats/blocks/gradient_variables.h"
 #include "formats/blocks/named_variables.h"
 #include "formats/blocks/op_path.h"
+#include "formats/blocks/owner_slots.h"
 #include "formats/blocks/parameter_pairs.h"
 #include "formats/blocks/prepare_recurrent.h"
 #include "formats/blocks/prune_gradients.h"
 #include "formats/blocks/rename_taken.h"
 #include "formats/blocks/resolve_request.h"
-#include "formats/blocks/unwritten_outputs.h"
 #include "ir/out_of_memory.h"
 
 using namespace llvm;
@@ -49,7 +49,7 @@ class Backward {
     inputs = std::move(resolved->inputs);
     noGradNames = NameSet(resolved->noGradNames);
     errorClips = std::move(resolved->errorClips);
-    removeUnwrittenOutputs(program);
+    matchOwnerSlots(program);
     if (Error error = prepareRecurrent(context, program)) return error;
     separateValues();
     arrays.choose();
@@ -65,7 +65,7 @@ class Backward {
     renameArriving(program, names, numForward);
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
-    emptyLostBlocks();
+    emptyLostBlocks(program, numForward, targetBlock);
     Expected<std::vector<FluidPair>> pairs =
         isGradients ? gradientsOfInputs(places) : parameterPairs(context, program, request, targetBlock, places);
     if (!pairs) return pairs.takeError();
@@ -342,23 +342,15 @@ class Backward {
     }
   }
 
-  /// Blocks of operators that were dropped use names that are not declared.
-  void emptyLostBlocks() {
-    std::vector<bool> isOwned(program.blocks.size());
-    for (uint32_t block = 0; block < program.blocks.size(); ++block) {
-      if (block >= numForward && block != targetBlock && !isOwned[block]) program.blocks[block].ops.clear();
-      for (const BlockOp &op : program.blocks[block].ops)
-        if (op.subBlock) isOwned[*op.subBlock] = true;
-    }
-  }
-
   // 8
 
   Expected<std::vector<FluidPair>> gradientsOfInputs(const GradientPlaces &places) {
     std::vector<FluidPair> pairs;
     for (TextId input : inputs) {
+      const TextId seed = names.gradient(input);  // of a target that is an input
       auto found = places.find(input.value);
-      pairs.push_back({input, found == places.end() ? TextId() : found->second.gradient});
+      if (found != places.end()) pairs.push_back({input, found->second.gradient});
+      else pairs.push_back({input, seeded.contains(seed) ? seed : TextId()});
     }
     return pairs;
   }

@@ -3,6 +3,7 @@
 
 #include "formats/blocks/first_reads.h"
 #include "formats/blocks/gradient_op.h"
+#include "formats/blocks/named_variables.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/stacked_arrays.h"
 #include "ir/context.h"
@@ -287,19 +288,26 @@ Expected<BlockBody> BlockReader::finish(ArrayRef<Value> heads, BlockBody body) {
 
 Expected<BlockGraph> BlockReader::root() {
   SmallVector<Value, 16> heads;
+  BlockGraph result;
+  result.headNames = options.heads;
   for (const std::string &head : options.heads) {
-    const TextId name = program.texts.find(head);
-    if (!name.isValid() || !program.find(0, name))
-      return Failure(ErrorKind::UnknownName, "the root block declares no variable '" + head + "'");
-    heads.push_back(read(name));
+    Expected<TextId> name = findVariable(program, 0, head, "target");
+    if (!name) return name.takeError();
+    heads.push_back(read(*name));
   }
   if (heads.empty())
-    for (uint32_t position : written) heads.push_back(held[position].last);
+    for (uint32_t position : written) {
+      heads.push_back(held[position].last);
+      result.headNames.push_back(program.text(used[position].name).str());
+    }
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();
-  BlockGraph result;
   auto mapped = [&](Value v) { return frozen->newId[v.node.value].isValid() ? (*frozen)(v) : Value(); };
   for (auto [name, now] : zip(used, held)) {
+    const BlockVariable &record = variable(name);
+    if (mapped(now.first).isValid() && isGiven(record) && is_contained(record.shape, 0))
+      return Failure(ErrorKind::UnsupportedOption, "variable '" + program.text(name.name) +
+                                                       "' is declared with a dimension of 0, which graphs cannot have");
     result.positions[program.text(name.name)] = static_cast<uint32_t>(result.names.size());
     result.names.push_back({program.text(name.name).str(), mapped(now.first), mapped(now.last)});
   }

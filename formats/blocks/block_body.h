@@ -137,6 +137,7 @@ class BlockReader {
 
  private:
   friend class GradientOpReader;
+  friend class ForwardSearch;
 
   /// An operator that was read: its nodes, and the values of its operands, slot by slot.
   struct OpRecord {
@@ -239,7 +240,8 @@ class BlockReader {
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
   DenseMap<uint32_t, std::vector<uint32_t>> flowOperands;  // by block: the node's operand for each input of the body
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
-  DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read
+  /// Operators, by type and what their gradients read, and by the operands that have gradients as well (ForwardSearch).
+  DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;
 };
 
 /// Inputs of a body that change from step to step: the results of a loop, the previous states of `recurrent`. `block` is that

@@ -1,6 +1,7 @@
 // Tested by tests/block_gradient_test.cc
 #include "formats/blocks/block_gradient.h"
 
+#include "formats/blocks/named_variables.h"
 #include "ir/context.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -32,8 +33,8 @@ Value asX(const Graph &graph, const BlockName &name) {
 Error addSeeds(BlockGradient &gradient, const BlockCall &call) {
   if (!call.targetGradients) return Error::success();
   if (call.targetGradients->size() != call.targets.size())
-    return Failure(ErrorKind::LengthMismatch, "the call has " + Twine(call.targets.size()) + " targets and " +
-                                                  Twine(call.targetGradients->size()) + " target gradients");
+    return Failure(ErrorKind::HeadCount,
+                   Twine(call.targets.size()) + " targets with " + Twine(call.targetGradients->size()) + " gradients");
   for (auto [head, name] : zip(gradient.request.heads, *call.targetGradients))
     if (name) head.seed = gradient.forward.find(*name)->last;
   return Error::success();
@@ -50,6 +51,13 @@ Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &pro
     return Failure(ErrorKind::ForeignEntry, "target '" + targets.front() + "' is in block " +
                                                 Twine(call.lossBlock.value_or(call.currentBlock)) +
                                                 ", expected one of the root");
+  for (const std::string &name : options.noGrad)
+    if (Expected<TextId> id = findAnywhere(program, name, "no-gradient variable"); !id) return id.takeError();
+  if (call.api != "gradients") {
+    Expected<TextId> loss = findVariable(program, 0, call.loss, "target");
+    if (!loss) return loss.takeError();
+    if (Error error = checkLoss(program, 0, *loss)) return error;
+  }
   options.heads = targets;
   if (call.targetGradients)  // as heads, so that they are in the graph
     for (const std::optional<std::string> &name : *call.targetGradients)
@@ -64,12 +72,12 @@ Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &pro
   StringSet<> cut;
   for (const std::string &name : options.noGrad) cut.insert(name);
   for (const std::string &name : namesOf(program, call)) {
-    const TextId id = program.texts.find(name);
-    if (!id.isValid() || !program.find(0, id))
-      return Failure(ErrorKind::UnknownName, "the root block declares no variable '" + name + "'");
+    Expected<TextId> id = findVariable(program, 0, name, call.api == "gradients" ? "input" : "parameter");
+    if (!id) return id.takeError();
     const BlockName *known = gradient.forward.find(name);
     const Value x = known ? asX(graph, *known) : Value();
-    if (!x.isValid() || cut.contains(name)) {
+    const bool isFlagged = x.isValid() && graph.isVariable(x.node) && program.find(0, *id)->stopsGradient;
+    if (!x.isValid() || isFlagged || cut.contains(name)) {
       gradient.unreached.push_back(name);
       continue;
     }

@@ -17,9 +17,10 @@ struct BlockGradient {
 };
 
 /// With respect to the trainable parameters in creation order (those of the parameter list, if there is one), or to the
-/// inputs. Gradients of names in the no-gradient set are cut in every block. Errors: MissingAttr without a target,
-/// ForeignEntry for a block other than the root, UnknownName for a name that the root does not declare, LengthMismatch for
-/// another number of target gradients than of targets; those of graphOfBlocks.
+/// inputs, without data that is flagged `stop_gradient`. Gradients of names in the no-gradient set are cut in every block.
+/// Errors: MissingAttr without a target, ForeignEntry (E-44) for a block other than the root and for names of other blocks,
+/// UnknownName for a name that no block declares, NoGraph (E-04) for a loss that no operator writes, HeadCount for another
+/// number of target gradients than of targets; those of graphOfBlocks.
 llvm::Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
                                              BlockGraphOptions options);
 

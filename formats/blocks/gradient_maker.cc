@@ -28,12 +28,16 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
                      });
   const Form &form = formOf(isSum ? program.intern("assign") : forward.type);
   if (form.state == Form::Empty) return Error::success();
-  if (form.state == Form::Unknown)
-    return failureAt(program, block, index, ErrorKind::UnknownOp,
-                     "unknown operator '" + type + "' is between a loss and a parameter");
-  if (form.state == Form::Missing)
-    return failureAt(program, block, index, ErrorKind::NotDifferentiable,
-                     "'" + type + "' has no gradient operator and is between a loss and a parameter");
+  if (form.state == Form::Unknown || form.state == Form::Missing) {
+    std::string written;
+    forEachVariable(forward.outputs, [&](TextId name) {
+      if (written.empty() && name != kEmptyName) written = ", where it writes '" + program.text(name).str() + "'";
+    });
+    const bool isUnknown = form.state == Form::Unknown;
+    return failureAt(program, block, index, isUnknown ? ErrorKind::UnknownOp : ErrorKind::NotDifferentiable,
+                     (isUnknown ? "unknown operator '" + type + "'" : "'" + type + "' has no gradient operator and") +
+                         " is between a loss and a parameter" + written);
+  }
   BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
   if (type == "batch_norm" || type == "batch_norm_grad") finishBatchNorm(forward, op);

@@ -2,11 +2,11 @@
 #include "formats/blocks/gradient_op.h"
 
 #include "formats/blocks/block_body.h"
+#include "formats/blocks/forward_search.h"
 #include "formats/blocks/gradient_function.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/context.h"
 
-#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -23,7 +23,7 @@ class GradientOpReader {
     if (!form) return false;
     slots = slotsOf(*form);
     forwardType = form->forward;
-    findForward();
+    if (Error error = findForward()) return error;
     if (linked) return readLinked();
     return findBlockOp(forwardType) ? readAlone() : Expected<bool>(false);
   }
@@ -36,7 +36,7 @@ class GradientOpReader {
     const GradientForm &form = *formOfGradient(program.text(op().type));
     slots = slotsOf(form);
     forwardType = form.forward;
-    findForward();
+    if (Error error = findForward()) return error;
     if (linked != &reader)
       return failureAt(program, reader.index, at, ErrorKind::NotDifferentiable,
                        "the gradient of '" + program.text(op().type) + "' is not available here");
@@ -62,15 +62,12 @@ class GradientOpReader {
     size_t number = 0;
     forEachOperand(op().inputs, [&](TextId name) {
       Value &v = inputs[number++];
-      if (!v.isValid() && !writes(name)) v = valueOf(reader, name);
+      if (!v.isValid() && !writes(name)) v = ForwardSearch::valueOf(reader, name);
     });
     BlockReader::OpRecord &made = reader.records[at];
     made = {firstNode, reader.builder.numNodes(), std::move(inputs), {}};
-    forEachOperand(op().outputs, [&](TextId name) { made.outputs.push_back(valueOf(reader, name)); });
-    std::vector<Value> key;
-    for (const FormSlots::Slot &slot : slotsOf(*form).inputs)
-      if (isKey(slot)) append_range(key, valuesIn(op(), made, slot.source));
-    reader.recordsByKey[keyOf(op().type, key)].push_back(static_cast<uint32_t>(at));
+    forEachOperand(op().outputs, [&](TextId name) { made.outputs.push_back(ForwardSearch::valueOf(reader, name)); });
+    ForwardSearch::add(reader, at, slotsOf(*form));
   }
 
   /// A row reads its operands; a gradient operator may name values that were never written.
@@ -78,7 +75,7 @@ class GradientOpReader {
     const bool isRow = findBlockOp(program.text(op().type));
     std::vector<Value> values;
     forEachOperand(op().inputs, [&](TextId name) {
-      values.push_back(isRow && name != kEmptyName ? reader.read(name) : valueOf(reader, name));
+      values.push_back(isRow && name != kEmptyName ? reader.read(name) : ForwardSearch::valueOf(reader, name));
     });
     return values;
   }
@@ -95,87 +92,14 @@ class GradientOpReader {
     return any_of(op().outputs, [&](const BlockSlot &slot) { return is_contained(slot.variables, name); });
   }
 
-  /// Whether a slot's values identify the forward operator. In a loop, names of moving statistics mean those before the step.
-  static bool isKey(const FormSlots::Slot &slot) {
-    return !slot.isGradient && slot.name != "MeanOut" && slot.name != "VarianceOut";
-  }
+  // 1. The forward operator.
 
-  static uint64_t keyOf(TextId type, ArrayRef<Value> values) {
-    hash_code code = hash_value(type.value);
-    for (Value v : values) code = hash_combine(code, v.node.value, v.index);
-    return static_cast<uint64_t>(code);
-  }
-
-  /// The value of a name in a block; makes no variable for it.
-  static Value valueOf(BlockReader &in, TextId name) {
-    if (name == kEmptyName) return Value();
-    auto own = in.positions.find({in.index, name.value});
-    if (own == in.positions.end() && !in.isGradient())
-      if (std::optional<uint32_t> block = in.program.declaringBlock(in.index, name))
-        own = in.positions.find({*block, name.value});
-    return own == in.positions.end() ? Value() : in.held[own->second].last;
-  }
-
-  /// The values that an operator had in a slot of its inputs, or else of its outputs, when it was read.
-  ArrayRef<Value> valuesIn(const BlockOp &forward, const BlockReader::OpRecord &known, StringRef slot) const {
-    for (const auto &[opSlots, values] :
-         {std::pair(&forward.inputs, &known.inputs), std::pair(&forward.outputs, &known.outputs)}) {
-      size_t first = 0;
-      for (const BlockSlot &candidate : *opSlots) {
-        if (program.text(candidate.name) == slot) return ArrayRef(*values).slice(first, candidate.variables.size());
-        first += candidate.variables.size();
-      }
-    }
-    return {};
-  }
-
-  // 1. The forward operator: one of its type whose operands are those that this one reads, with the same attributes.
-
-  void findForward() {
-    const TextId type = program.texts.find(forwardType);
-    if (!type.isValid()) return;
-    if (reader.isGradient() && reader.forwardReader()) findIn(*reader.forwardReader(), type, true);
-    if (!linked) findIn(reader, type, false);
-  }
-
-  void findIn(BlockReader &in, TextId type, bool isForwardBlock) {
-    std::vector<Value> key;
-    for (const FormSlots::Slot &slot : slots.inputs) {
-      if (!isKey(slot)) continue;
-      for (TextId name : program.variables(op().inputs, slot.name)) {
-        const bool isOwn = isForwardBlock && reader.positions.contains({reader.index, name.value});
-        if (isOwn) return;
-        const bool isAtStep = isForwardBlock && name != kEmptyName;
-        key.push_back(isAtStep ? reader.forwardValue(name).value_or(Value()) : valueOf(reader, name));
-      }
-    }
-    const auto found = in.recordsByKey.find(keyOf(type, key));
-    if (found == in.recordsByKey.end()) return;
-    constexpr size_t kMost = 16;  // operators of one type on the same operands
-    for (uint32_t candidate : reverse(ArrayRef(found->second).take_back(kMost)))
-      if (isForwardOf(in, candidate, type, key)) {
-        linked = &in;
-        forward = candidate;
-        return;
-      }
-  }
-
-  bool isForwardOf(const BlockReader &in, uint32_t candidate, TextId type, ArrayRef<Value> key) const {
-    const BlockOp &known = in.op(candidate);
-    if (known.type != type) return false;
-    std::vector<Value> theirs;
-    for (const FormSlots::Slot &slot : slots.inputs) {
-      if (!isKey(slot)) continue;
-      ArrayRef<Value> values = valuesIn(known, in.records[candidate], slot.source);
-      if (values.size() != program.variables(op().inputs, slot.name).size()) return false;
-      append_range(theirs, values);
-    }
-    if (ArrayRef(theirs) != key) return false;
-    for (const AttrText &attr : known.attrs.pairs()) {
-      const std::optional<StringRef> here = op().attrs.get(attr.key);
-      if (here && *here != attr.value && !attr.key.starts_with("op_")) return false;
-    }
-    return true;
+  Error findForward() {
+    Expected<ForwardSearch::Found> found = ForwardSearch(reader, at, slots, forwardType).find();
+    if (!found) return found.takeError();
+    linked = found->in;
+    forward = found->op;
+    return Error::success();
   }
 
   // 2. Its function, as a graph of its own.
@@ -256,7 +180,7 @@ class GradientOpReader {
 
   /// Invalid if the forward operator has no such operand.
   Value operandOfForward(const OperandPlace &place) const {
-    ArrayRef<Value> values = valuesIn(linked->op(forward), linked->records[forward], place.slot);
+    ArrayRef<Value> values = ForwardSearch::valuesIn(*linked, forward, place.slot);
     return place.i < values.size() ? values[place.i] : Value();
   }
 

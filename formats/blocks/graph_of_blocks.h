@@ -28,6 +28,7 @@ struct BlockName {
 
 struct BlockGraph {
   Graph graph;
+  std::vector<std::string> headNames;   // by head: the name whose value it is
   std::vector<BlockName> names;         // in the order of first uses
   llvm::StringMap<uint32_t> positions;  // in `names`
 

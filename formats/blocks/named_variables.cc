@@ -1,6 +1,8 @@
 // Tested by tests/append_backward_test.cc
 #include "formats/blocks/named_variables.h"
 
+#include "formats/blocks/gradient_names.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -8,6 +10,10 @@ namespace gradc {
 Expected<TextId> findVariable(const BlockProgram &program, uint32_t block, StringRef name, const char *what) {
   const TextId id = program.texts.find(name);
   if (id.isValid() && program.declaringBlock(block, id)) return id;
+  for (uint32_t other = 0; id.isValid() && other < program.blocks.size(); ++other)
+    if (program.find(other, id))
+      return Failure(ErrorKind::ForeignEntry, Twine(what) + " '" + name + "' is a variable of block " + Twine(other) +
+                                                  ", expected one that block " + Twine(block) + " sees");
   return Failure(ErrorKind::UnknownName,
                  Twine(what) + " '" + name + "' is declared neither in block " + Twine(block) + " nor around it");
 }
@@ -20,6 +26,13 @@ Error findVariables(const BlockProgram &program, uint32_t block, ArrayRef<std::s
     found.push_back(*id);
   }
   return Error::success();
+}
+
+Error checkLoss(const BlockProgram &program, uint32_t block, TextId loss) {
+  for (const BlockOp &op : reverse(program.blocks[block].ops))
+    if (anyVariable(op.outputs, [&](TextId name) { return name == loss; })) return Error::success();
+  return Failure(ErrorKind::NoGraph,
+                 "no operator of block " + Twine(block) + " writes the loss '" + program.text(loss) + "'");
 }
 
 Expected<TextId> findAnywhere(const BlockProgram &program, StringRef name, const char *what) {

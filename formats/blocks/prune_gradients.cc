@@ -230,4 +230,13 @@ void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known) {
   ops.resize(kept);
 }
 
+void emptyLostBlocks(BlockProgram &program, size_t first, uint32_t kept) {
+  std::vector<bool> isOwned(program.blocks.size());
+  for (uint32_t block = 0; block < program.blocks.size(); ++block) {
+    if (block >= first && block != kept && !isOwned[block]) program.blocks[block].ops.clear();
+    for (const BlockOp &op : program.blocks[block].ops)
+      if (op.subBlock) isOwned[*op.subBlock] = true;
+  }
+}
+
 }  // namespace gradc

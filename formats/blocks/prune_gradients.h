@@ -28,4 +28,7 @@ void fillLostStates(Context &context, const BlockProgram &program, uint32_t body
 /// that have a value before the first operator.
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known);
 
+/// Empties the blocks from `first` on, other than `kept`, that no operator owns any more: they use names that are not declared.
+void emptyLostBlocks(BlockProgram &program, size_t first, uint32_t kept);
+
 }  // namespace gradc

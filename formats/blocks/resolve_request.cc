@@ -67,6 +67,8 @@ Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &p
     if (!program.find(request.block, target))
       return Failure(ErrorKind::ForeignEntry,
                      "target '" + program.text(target) + "' is not a variable of block " + Twine(request.block));
+  if (request.api == FluidRequest::Api::AppendBackward)
+    if (Error error = checkLoss(program, request.block, resolved.targets[0])) return error;
   return resolved;
 }
 

@@ -243,6 +243,7 @@ Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowe
   } else {
     return Failure(ErrorKind::Usage, "flag '--" + name + "' needs a value: " + flag->value);
   }
+  options.given.push_back(flag->name);
   if (flag->set(options, *flag, value)) return Error::success();
   Failure failure(ErrorKind::Usage, "flag '--" + name + "' takes " + flag->value + ", got '" + value + "'");
   if (flag->value.contains('|')) return failure;  // the choices say it all

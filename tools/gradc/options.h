@@ -42,8 +42,9 @@ enum class Dialect : uint8_t { Gradc, Mxnet, Primitives };
 const Target *targetOf(Dialect dialect);
 
 struct Options {
-  std::vector<std::string> files;  // positional arguments
-  std::string output;              // empty: standard output
+  std::vector<std::string> files;      // positional arguments
+  std::vector<llvm::StringRef> given;  // names of the flags, in order
+  std::string output;                  // empty: standard output
   bool wantsHelp = false;
   UnknownDim unknownDim = UnknownDim::Auto;
   uint64_t errorLimit = 20;

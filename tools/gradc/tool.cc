@@ -1,13 +1,11 @@
 // Reading, hints, writing. Tested by tests/cli_test.cc
 #include "tool.h"
+#include "block_input.h"
 
-#include "formats/blocks/graph_of_blocks.h"
 #include "formats/json/writer.h"
 #include "ir/verify.h"
 #include "ops/registry.h"
 #include "passes/order_mutation.h"
-
-#include "llvm/ADT/StringSet.h"
 
 #include <utility>
 
@@ -47,31 +45,11 @@ Expected<BlockFile> loadBlocks(Tool &tool, StringRef text) {
   return file;
 }
 
-namespace {
-
-Expected<Graph> loadBlocksAsGraph(Tool &tool, StringRef text) {
-  Expected<BlockFile> file = loadBlocks(tool, text);
-  if (!file) return file.takeError();
-  BlockGraphOptions options;
-  options.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
-  if (file->call && file->call->currentBlock == 0 && file->call->lossBlock.value_or(0) == 0) {
-    if (file->call->api == "gradients") options.heads = file->call->targets;
-    else options.heads = {file->call->loss};
-    StringSet<> known;
-    if (file->result)  // the program has its gradients
-      for (const BlockResult::Row &row : file->result->rows)
-        if (row.gradient && known.insert(*row.gradient).second) options.heads.push_back(*row.gradient);
-  }
-  Expected<BlockGraph> made = graphOfBlocks(tool.context, file->program, options);
-  if (!made) return made.takeError();
-  return made->graph;
-}
-
-}  // namespace
-
 Expected<Graph> loadText(Tool &tool, StringRef text) {
   if (looksLikeBlocks(text)) {
-    Expected<Graph> graph = loadBlocksAsGraph(tool, text);
+    Expected<BlockFile> file = loadBlocks(tool, text);
+    if (!file) return file.takeError();
+    Expected<Graph> graph = blocksAsGraph(tool, *file);
     if (!graph) return graph;
     tool.diagnostics.setInput(*graph, SourceMap());
     if (Error error = verifyGraph(*graph, tool.options.errorLimit)) return error;

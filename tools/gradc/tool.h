@@ -18,6 +18,8 @@ struct Tool {
   Context context;  // knows the built-in operators
   Options options;
   Diagnostics &diagnostics;
+  std::vector<std::string> headNames =
+      {};  // of a program of blocks that was read as a graph: the variables its heads are
 };
 
 /// Bytes of a file, or of standard input for "-". Io when they cannot be read.

@@ -150,7 +150,23 @@ Expected<int> write(Tool &tool, const Graph &graph, const Graph &forward) {
   return 0;
 }
 
+/// A flag that says nothing of a program is refused. Of a graph that is made of one, nodes have no names yet.
+Error checkFlagsOfBlocks(const Options &options) {
+  constexpr StringRef kOfPrograms[] = {"of",     "wrt",         "seed", "parameters", "no-grad",       "as",
+                                       "output", "error-limit", "diag", "help",       "max-iterations"};
+  constexpr StringRef kOfNodes[] = {"stop", "retain", "req"};
+  for (StringRef flag : options.given) {
+    const bool isOfNodes = is_contained(kOfNodes, flag);
+    if (options.show == ShowForm::Graph ? !isOfNodes : is_contained(kOfPrograms, flag)) continue;
+    return Failure(ErrorKind::UnsupportedOption, "'--" + flag + "' does not apply to a program of blocks")
+        .note(isOfNodes ? "'gradc convert' writes the program as a graph, to whose nodes it applies"
+                        : "with '--as graph' the gradient is a graph, and the flag applies");
+  }
+  return Error::success();
+}
+
 Expected<int> runOnBlocks(Tool &tool, StringRef text) {
+  if (Error error = checkFlagsOfBlocks(tool.options)) return error;
   Expected<BlockFile> file = loadBlocks(tool, text);
   if (!file) return file.takeError();
   Expected<BlockCall> call = callOf(tool, *file);

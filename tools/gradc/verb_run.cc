@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "runtime/elements.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 
 #include <chrono>
@@ -87,11 +88,22 @@ void noteTimes(Tool &tool, StepTimes times, const Session &session) {
   tool.diagnostics.note(text);
 }
 
+/// The heads of a program of blocks are called by their variables. Outputs are the heads, then what operators overwrite.
+void nameAfterVariables(const Tool &tool, std::vector<NamedArray> &outputs) {
+  const size_t number = tool.headNames.size();
+  if (outputs.size() < number) return;
+  StringSet<> taken;
+  for (const NamedArray &output : ArrayRef(outputs).drop_front(number)) taken.insert(output.name);
+  for (auto [name, output] : zip(tool.headNames, outputs))
+    if (!taken.contains(name)) output.name = name;
+}
+
 /// Writes everything that the flags request; the files appear together, at the end.
 Error writeResults(Tool &tool, const Graph &graph, Session &session) {
   const Options &options = tool.options;
   Expected<std::vector<NamedArray>> outputs = session.outputs();
   if (!outputs) return outputs.takeError();
+  nameAfterVariables(tool, *outputs);
   std::vector<OutputFile> files;
   auto open = [&](StringRef path) -> Error {
     Expected<OutputFile> file = OutputFile::open(path);

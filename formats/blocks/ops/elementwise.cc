@@ -1,4 +1,5 @@
 // Operators on elements: functions, arithmetic of two tensors, comparisons, constants. Tested by tests/block_graph_test.cc
+#include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,11 +26,18 @@ bool haveOneShape(OpTranslation &op) {
   return x == y && !is_contained(x, -1);
 }
 
-// No gradient flows through whole numbers, for which the kernels of gradients are not made.
+// No gradient flows through whole numbers, for which the kernels of gradients are not made, nor through a type that Paddle has
+// no gradient of (`elementwise_mod`).
 void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
   const Value x = op.in("X"), y = op.in("Y");
   const bool isPlain = haveOneShape(op) && !equalShapes.empty();
   const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, alignedWithX(op, y)});
+  op.out("Out", op.isWhole("X") || hasEmptyMaker(op.type()) ? op.emit("BlockGrad", {v}) : v);
+}
+
+// Of equal operands, Paddle gives y the gradient, and gradc's operator the first one.
+void extremum(OpTranslation &op, StringRef name) {
+  const Value v = op.emit(name, {alignedWithX(op, op.in("Y")), op.in("X")});
   op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
@@ -160,7 +168,8 @@ void linspace(OpTranslation &op) {
   const Value steps =
       op.emit("_arange", {}, {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", dtype}});
   const Value parts = op.timesScalar(steps, number > 1 ? 1 / static_cast<double>(number - 1) : 0);
-  op.out("Out", op.emit("broadcast_add", {op.emit("broadcast_mul", {parts, way}), start}));
+  const Value points = op.emit("broadcast_add", {op.emit("broadcast_mul", {parts, way}), start});
+  op.out("Out", op.emit("BlockGrad", {points}));  // as in Paddle
 }
 
 void eye(OpTranslation &op) {
@@ -254,8 +263,8 @@ constexpr BlockOpRow kRows[] = {
     {"elementwise_floordiv", floorDivide},
     {"elementwise_fmax", [](OpTranslation &op) { binary(op, "", "broadcast_maximum"); }},
     {"elementwise_fmin", [](OpTranslation &op) { binary(op, "", "broadcast_minimum"); }},
-    {"elementwise_max", [](OpTranslation &op) { binary(op, "", "broadcast_maximum"); }},
-    {"elementwise_min", [](OpTranslation &op) { binary(op, "", "broadcast_minimum"); }},
+    {"elementwise_max", [](OpTranslation &op) { extremum(op, "broadcast_maximum"); }},
+    {"elementwise_min", [](OpTranslation &op) { extremum(op, "broadcast_minimum"); }},
     {"elementwise_mod", [](OpTranslation &op) { binary(op, "", "broadcast_mod"); }},
     {"elementwise_mul", [](OpTranslation &op) { binary(op, "elemwise_mul", "broadcast_mul"); }},
     {"elementwise_pow", [](OpTranslation &op) { binary(op, "", "broadcast_power"); }},
@@ -295,7 +304,7 @@ constexpr BlockOpRow kRows[] = {
     {"rsqrt", [](OpTranslation &op) { unary(op, "rsqrt"); }},
     {"scale", scale},
     {"shape", shapeOf},
-    {"share_data", assign},
+    {"share_data", [](OpTranslation &op) { unary(op, "BlockGrad"); }},  // Paddle's has no gradient
     {"sigmoid", [](OpTranslation &op) { unary(op, "sigmoid"); }},
     {"sign", [](OpTranslation &op) { unary(op, "sign"); }},
     {"sin", [](OpTranslation &op) { unary(op, "sin"); }},

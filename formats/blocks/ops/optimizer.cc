@@ -184,7 +184,8 @@ void clipByNorm(OpTranslation &op) {
   const Value x = op.in("X");
   const double most = op.number("max_norm", 1);
   const Value norm = op.scalar("_maximum_scalar", op.emit("norm", {x}), most);
-  op.out("Out", times(op, x, op.scalar("_rdiv_scalar", norm, most)));
+  op.out("Out",
+         op.emit("BlockGrad", {times(op, x, op.scalar("_rdiv_scalar", norm, most))}));  // Paddle's has no gradient
 }
 
 constexpr BlockOpRow kRows[] = {

@@ -1,0 +1,12 @@
+// A program of blocks as the graph that verbs work on. Tested by tests/golden_test.cc, cases F_blocks_*
+#pragma once
+
+#include "tool.h"
+
+namespace gradc {
+
+/// Heads are what the file's call differentiates, then the gradients that the file's result lists, each once, with a gradient
+/// table, as `grad` writes it. Without a call they are all names that the root writes. Sets `tool.headNames`.
+llvm::Expected<Graph> blocksAsGraph(Tool &tool, const BlockFile &file);
+
+}  // namespace gradc
