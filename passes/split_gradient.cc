@@ -156,9 +156,8 @@ class Splitter {
 
 Expected<SplitGradient> splitGradient(Context &context, const Graph &combined, uint32_t numForwardNodes,
                                       size_t numForwardHeads) {
-  return catchingBadAlloc("to split the gradient graph", [&] {
-    return Splitter(context, combined, numForwardNodes, numForwardHeads).run();
-  });
+  return catchingBadAlloc("to split the gradient graph",
+                          [&] { return Splitter(context, combined, numForwardNodes, numForwardHeads).run(); });
 }
 
 static void takeBodies(Inference &to, NodeId n, const Inference &from, NodeId source) {

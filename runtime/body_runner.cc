@@ -173,8 +173,7 @@ ExecOptions optionsInside(const ExecOptions &options, const BodyPlan &plan, Node
 }
 
 LLVM_ATTRIBUTE_NOINLINE PreparedBody runnerOf(InstructionList list, const BodyPlan &plan, const BodySite &site,
-                                              BodyStep step, std::string place, BodyHooks *hooks,
-                                              bool isDecision) {
+                                              BodyStep step, std::string place, BodyHooks *hooks, bool isDecision) {
   PreparedBody made;
   made.ownedBytes = list.ownedBytes;
   ArenaPlaces places(list, *plan.plan, site.arena);

@@ -27,7 +27,8 @@ Error checkIsVariable(const Graph &graph, NodeId n) {
     return Failure(ErrorKind::BindingSurplus, "memory is given for node " + Twine(n.value) + ", but the graph has " +
                                                   countOf(graph.numNodes(), "node"));
   if (graph.isVariable(n)) return Error::success();
-  return Failure(ErrorKind::BindingSurplus, "memory is given for " + graph.describe(n) + ", which is not a variable").at(n);
+  return Failure(ErrorKind::BindingSurplus, "memory is given for " + graph.describe(n) + ", which is not a variable")
+      .at(n);
 }
 
 Error checkIsHead(const Graph &graph, size_t i) {

@@ -181,8 +181,8 @@ TEST_F(Allocation, SplittingAndMarking) {
 TEST_F(Allocation, FindingLifetimes) {
   const Compiled done = compiled(g.context, g);
   failEach([&]() -> Expected<std::string> {
-    Expected<Lifetimes> lifetimes = failingHeap.during(
-        [&] { return computeLifetimes(done.graph, done.inference, done.requests, PlanOptions()); });
+    Expected<Lifetimes> lifetimes =
+        failingHeap.during([&] { return computeLifetimes(done.graph, done.inference, done.requests, PlanOptions()); });
     if (!lifetimes) return lifetimes.takeError();
     return std::to_string(lifetimes->intervals.size());
   });

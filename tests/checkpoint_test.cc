@@ -68,7 +68,8 @@ TEST(Checkpoint, WrittenWithoutCopies) {
   GTEST_SKIP() << "a sanitizer has a heap of its own";
 #endif
   constexpr int64_t kWide = 16 << 20;  // a weight, its gradient and its state of 64 MiB each
-  TestGraph g("data = var; w = var {__shape__=(1,16777216)}; h = broadcast_mul(data, w); s = sum(h) {axis=1}; y = MakeLoss(s)");
+  TestGraph g(
+      "data = var; w = var {__shape__=(1,16777216)}; h = broadcast_mul(data, w); s = sum(h) {axis=1}; y = MakeLoss(s)");
   TrainerOptions options = plainOptions();
   options.batch = 1;
   options.optimizer.momentum = 0.9;

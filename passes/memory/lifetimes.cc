@@ -200,9 +200,8 @@ class LifetimeBuilder {
 
 Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                      const PlanOptions &options) {
-  return catchingBadAlloc("to find lifetimes", [&] {
-    return LifetimeBuilder(graph, inference, requests, options).run();
-  });
+  return catchingBadAlloc("to find lifetimes",
+                          [&] { return LifetimeBuilder(graph, inference, requests, options).run(); });
 }
 
 LiveBound liveBound(ArrayRef<Interval> intervals, uint32_t numSteps) {

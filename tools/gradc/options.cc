@@ -151,7 +151,8 @@ constexpr Flag kFlags[] = {
      "which nodes run as one on fast kernels: elements: consecutive element-wise ones; norms: batch norm with a sum or a relu "
      "(default all)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.fuse); }},
-    {"threads", "N", "threads of the fast kernels, 1 to 1024 (default: $GRADC_NUM_THREADS, else the processors that affinity and quota allow)",
+    {"threads", "N",
+     "threads of the fast kernels, 1 to 1024 (default: $GRADC_NUM_THREADS, else the processors that affinity and quota allow)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
 
     {"samples", "N", "checks in all, two forward evaluations each (default 40)",

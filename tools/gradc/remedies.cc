@@ -11,7 +11,8 @@ constexpr StringRef rowOf(Remedy remedy) {
   switch (remedy) {
     case Remedy::None: return "";
     case Remedy::SaveOverwritten: return "--overwritten save keeps a copy of what the gradient needs";
-    case Remedy::GiveShapes: return "give more shapes (--shape NAME=2,3); infer and plan can also leave some unknown (--partial)";
+    case Remedy::GiveShapes:
+      return "give more shapes (--shape NAME=2,3); infer and plan can also leave some unknown (--partial)";
     case Remedy::GiveHeadGradient: return "give a head gradient with --seed *=NAME";
     case Remedy::GiveOrChooseHeads: return "give one with --seed *=NAME, or choose another --heads policy";
     case Remedy::StopGradient: return "stop the gradient there with --stop *, or request other variables";
