@@ -169,7 +169,7 @@ TEST_F(Allocation, SplittingAndMarking) {
     return written(split->backward);
   });
   const Graph loop = must(readJson(g.context, readText("testdata/loops/powers.json"), ReadOptions())).graph;
-  const std::vector<NodeInside> nodes = {**findInside(loop, "_while_loop0/1/_mul0")};
+  const std::vector<NodeInside> nodes = {*must(findInside(loop, "_while_loop0/1/_mul0"))};
   for (auto mark : {stopInside, tapInside})
     failEach([&]() -> Expected<std::string> {
       Expected<Graph> marked = failingHeap.during([&] { return mark(g.context, loop, nodes); });
