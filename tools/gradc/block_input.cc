@@ -17,7 +17,7 @@ struct NamedGradient {
   std::string gradient, of;
 };
 
-/// What an optimizer clips or decays is no gradient any more.
+/// Once an optimizer has clipped or decayed it, a value differs from the gradient.
 bool changesGradients(const BlockCall &call) {
   if (call.api != "minimize" || !call.optimizerArguments) return false;
   return any_of(*call.optimizerArguments, [](const auto &argument) {
