@@ -1,5 +1,6 @@
 // Gradients of loops, branches and calls, to any order: the rows of the specification by their numbers, everything else by
 // central differences in float64.
+#include "ir/attr_spec.h"
 #include "ir/body_flow.h"
 #include "ir/graph_builder.h"
 #include "ops/registry.h"
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -336,6 +338,36 @@ TEST(LoopGradient, CF_01_CF_19_GradientsOfStacksAreNotReshaped) {
   const Graph loop = onlyHead(loopFile("cf12"), 1);
   EXPECT_EQ(countOps(gradientOf(loop, {"w"}, 2).graph, "reshape_like"), 0u);
   EXPECT_EQ(countOps(gradientOf(loop, {"x"}).graph, "reshape_like"), 1u);
+}
+
+// The gradient of a head is ones like the head, so it depends on x by rules that give zeros: no loop saves for those.
+TEST(LoopGradient, CF_20_WhatALoopSavesIsRead) {
+  for (StringRef name : {"cf03", "cf12", "curved_cond", "lacking_branch", "squares", "two_states", "lstm"}) {
+    const Graph graph = loopFile(name);
+    GradientRequest request;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.isVariable(NodeId(n))) request.wrt.push_back({Value{NodeId(n)}});
+    GradientOptions options;
+    options.headPolicy = HeadPolicy::Ones;
+    options.unused = UnusedPolicy::Zeros;
+    const Graph third = cantFail(buildGradientOfOrder(testContext(), graph, request, options, 3)).graph;
+    std::set<std::pair<uint32_t, uint16_t>> read;
+    for (uint32_t n = 0; n < third.numNodes(); ++n)
+      for (Value v : third.inputs(NodeId(n))) read.insert({v.node.value, v.index});
+    for (Value v : third.heads()) read.insert({v.node.value, v.index});
+    size_t numSaved = 0;
+    for (uint32_t n = 0; n < third.numNodes(); ++n) {
+      const std::optional<StringRef> saved = third.attrs(NodeId(n)).get("__saved__");
+      SmallVector<StringRef, 8> counts;
+      if (saved) ASSERT_TRUE(splitList(*saved, counts));
+      uint32_t added = 0;
+      for (StringRef count : counts) added += static_cast<uint32_t>(std::stoul(count.trim().str()));
+      for (uint32_t o = third.numOutputs(NodeId(n)) - added; o < third.numOutputs(NodeId(n)); ++o, ++numSaved)
+        EXPECT_TRUE(read.count({n, static_cast<uint16_t>(o)}))
+            << name.str() << ": output " << o << " of " << third.describe(NodeId(n));
+    }
+    if (name != "cf03") EXPECT_GT(numSaved, 0u) << name.str();
+  }
 }
 
 // s' = w, w' = softrelu(s): after two steps s is softrelu of the start, which the stacked output has as well. Where no gradient

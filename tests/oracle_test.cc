@@ -1,7 +1,8 @@
-// Operators against MXNet 1.9.1: values and first gradients recorded in testdata/conformance/, one file per operator.
+// Operators against MXNet 1.9.1, and against PyTorch where MXNet has none: values and first gradients recorded in
+// testdata/conformance/, one file per operator.
 //
-// The files are made by tests/conformance_oracle.py from the samples of tests/conformance_samples/, which this test writes
-// for it when GRADC_EXPORT_SAMPLES names a file. GRADC_ORACLE_GOLDENS names another folder than testdata/conformance/.
+// MXNet's files are made by tests/conformance_oracle.py from the samples of tests/conformance_samples/, which this test writes
+// for it when GRADC_EXPORT_SAMPLES names a file, PyTorch's by tests/torch_values.py. GRADC_ORACLE_GOLDENS names another folder than testdata/conformance/.
 // Whoever adds an operator adds samples and records goldens; the last tests here say for which operators they are missing.
 #include "tests/support/conformance.h"
 
@@ -53,6 +54,38 @@ constexpr Exception kWithoutGoldens[] = {
     {"mp_sgd_update", "MXNet has it for float16 alone, where mixed_steps_test has its values"},
 };
 
+/// Operators of our own without a gradient other than zero.
+constexpr Exception kWithoutSlope[] = {
+    {"_assign", "overwrites its first operand"},
+    {"_constant", "a source"},
+    {"_in_training", "a source"},
+    {"_index_like", "reads shapes alone"},
+    {"_sort_order", "positions"},
+    {"_uniform_like", "draws from a generator of its own"},
+};
+/// Operators of our own that only gradients of others emit. tests/torch_values.py compares second gradients of those.
+constexpr Exception kOnlyInGradients[] = {
+    {"_RegressionOutput_weight", "the regression outputs"},
+    {"_SoftmaxOutput_softmax", "SoftmaxOutput"},
+    {"_SoftmaxOutput_target", "SoftmaxOutput"},
+    {"_SoftmaxOutput_weight", "SoftmaxOutput"},
+    {"_broadcast_axis_like", "reductions"},
+    {"_concat_part", "Concat"},
+    {"_convolution_data_grad", "Convolution"},
+    {"_convolution_weight_grad", "Convolution"},
+    {"_ctc_loss_grad", "CTCLoss"},
+    {"_deconvolution_data_grad", "Deconvolution"},
+    {"_deconvolution_weight_grad", "Deconvolution"},
+    {"_gradient_tap", "whatever is tapped: the identity"},
+    {"_pool_gather", "Pooling"},
+    {"_pool_scatter", "Pooling"},
+    {"_pooling_grad", "Pooling"},
+    {"_prelu_gamma_spread", "LeakyReLU"},
+    {"_prelu_gamma_sum", "LeakyReLU"},
+    {"_product_gradient", "prod"},
+    {"_scatter_nd", "gather_nd"},
+};
+
 bool isException(ArrayRef<Exception> list, StringRef op) {
   return llvm::any_of(list, [&](const Exception &row) { return row.op == op; });
 }
@@ -60,6 +93,11 @@ bool isException(ArrayRef<Exception> list, StringRef op) {
 /// A model may contain it and MXNet has it.
 bool isJudged(const OpDef &op) {
   return !op.flags.isBackward && isMxnets(op) && !op.flags.isOpaque && !op.flow && !op.name.contains("test_");
+}
+
+/// Of our own, and something that a graph computes with.
+bool isOwn(const OpDef &op) {
+  return !op.flags.isBackward && !isMxnets(op) && op.isDifferentiable() && !op.flow && !op.name.contains("test_");
 }
 
 std::string goldenFolder() {
@@ -251,7 +289,7 @@ void compareGradients(Context &context, const Recorded &recorded, const json::Ob
 
 class OracleGoldens : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(OracleGoldens, AgreesWithMxnet) {
+TEST_P(OracleGoldens, Agrees) {
   for (const json::Value &value : casesOf(GetParam())) {
     const json::Object &row = *value.getAsObject();
     TestContext context;
@@ -285,11 +323,14 @@ TEST(Oracle, EveryOperatorHasGoldens) {
   for (const OpDef *op : context.ops.all()) {
     const std::string name = op->name.str();
     const size_t count = sys::fs::exists(goldenFolder() + "/" + name + ".json") ? casesOf(name).size() : 0;
-    const bool isExcepted = isException(kWithoutGoldens, name);
-    if (isJudged(*op) && !isExcepted && count < kMinGoldens) missing += name + " (" + std::to_string(count) + ") ";
+    const bool isExcepted =
+        isException(kWithoutGoldens, name) || isException(kWithoutSlope, name) || isException(kOnlyInGradients, name);
+    if ((isJudged(*op) || isOwn(*op)) && !isExcepted && count < kMinGoldens)
+      missing += name + " (" + std::to_string(count) + ") ";
     if (isExcepted && count >= kMinGoldens) surplus += name + " ";
   }
-  EXPECT_EQ(missing, "") << "each needs " << kMinGoldens << " configurations recorded by tests/conformance_oracle.py";
+  EXPECT_EQ(missing, "") << "each needs " << kMinGoldens
+                         << " configurations recorded by tests/conformance_oracle.py or tests/torch_values.py";
   EXPECT_EQ(surplus, "") << "listed as an exception, yet recorded";
 }
 

@@ -1,8 +1,8 @@
 # Tables of one verb of the oracle over many networks; sourced by tests/real_graphs.sh, whose variables and `ask` it uses.
 #
 # A mode prints `network  verdict  seconds`: the worst relative error where gradc agrees with MXNet, else what differs,
-# indented by two blanks. `reworded` after a figure means that MXNet executed the network in other operators, in float64:
-# tests/mxnet_reworded.py says which and why.
+# indented by two blanks. `reworded` after a figure means that MXNet executed the network in other operators, in float64, and
+# `altered` that both sides read a changed file: tests/mxnet_reworded.py and tests/mxnet_altered.py say which and why.
 
 spine=(mxnet-elemwise-add-grad gluon-mlp mxnet-clojure-mlp old-mlp-cpp tutorial-mlp-logistic autoencoder lenet-train
   old-lenet-cpp tutorial-cnn gluon-resnet18-v1 old-resnet-cpp densenet121)
@@ -14,6 +14,7 @@ classifiers=(rnn-fused-gru rnn-fused-tanh mxnet-notebook-mlp old-mxnet-save-0008
   old-inception-bn-b se-resnet152 resnet152-v2 pose-resnet152-v1b pose-resnet152-v1d se-resnext152-64x4d r2plus1d-video
   old-inception-v3-cpp old-inception-v3-py inception-v3 gluon-inceptionv3-ucf101 inception-v4 bert-qa
   old-vgg16-fc gluon-vgg16-ucf101)
+altered=(ntm-sparse-vae ocr-gru-unrolled)
 reworded=(mtcnn-det1 old-mtcnn-det1 mtcnn-det3 old-mtcnn-det3 old-alexnet-cpp retinaface-r50 arcface-r50 arcface-r100)
 exchanged=("${spine[@]}" rnn-fused-gru rnn-fused-tanh mxnet-notebook-mlp old-mxnet-save-000800 mxnet-mkldnn-model1 old-lightened-cnn
   old-squeezenet-1-1 resnet18-priv pose-resnet18-v1b shufflenas-train inception-v1-tf se-inception-v2 vgg16-finetuned
@@ -25,9 +26,7 @@ mixed=(lenet-train mtcnn-det3 old-squeezenet-1-1 old-lightened-cnn shufflenas-tr
 mixed_twice=(lenet-train old-mlp-cpp autoencoder mtcnn-det3 gluon-resnet18-v1)
 # Run with the channels last as well.
 turned=(lenet-train gluon-resnet18-v1 old-squeezenet-1-1 inception-v1-tf densenet121)
-# Of shapes.json; their operators do not exist in gradc. ntm-sparse-vae is in no list: its data are sparse, and with dense
-# ones it draws numbers, which are others than MXNet's; `gradcheck` proves its gradients. ocr-gru-unrolled ends in WarpCTC,
-# which MXNet cannot load either.
+# Of shapes.json; their operators do not exist in gradc.
 without_operators=(ssd-resnet50-symbolic ssd512-mobilenet-int8 yolo3-darknet53)
 
 is_among() {  # is_among NAME LIST…
@@ -55,9 +54,19 @@ each_network() {
 ask_compare() {  # ask_compare NAME [FLAG …]
   if is_among "$1" "${reworded[@]}"; then
     echo "$(oracle=(tests/mxnet_reworded.py "$(dirname "$oracle_file")") && ask compare "$@") reworded"
+  elif is_among "$1" "${altered[@]}"; then
+    ask_altered "$@"
   else
     ask compare "$@"
   fi
+}
+# The same file for both sides, changed so that MXNet reads it: tests/mxnet_altered.py.
+ask_altered() {  # ask_altered NAME [FLAG …]
+  local flags file=$graphs/$1.symbol.json
+  shift
+  mapfile -t flags < <(python3 tests/mxnet_altered.py "$file" "$work/altered.json")
+  echo "$(figure "$("$mxnet" "$oracle_file" compare "$work/altered.json" --gradc "$GRADC" "${flags[@]}" "$@" 2>/dev/null |
+    tail -n 1)") altered"
 }
 ask_add() { ask_compare "$1" --req add; }
 ask_reference() { ask compare "$1" --run-flag=--backend=reference; }
@@ -120,6 +129,7 @@ ask_fused() {
 
 run_mode() {  # run_mode MODE [NAME …]
   local mode=$1 everything=("${spine[@]}" "${classifiers[@]}" "${reworded[@]}")
+  local compared=("${everything[@]}" "${altered[@]}")
   local inferred=("${everything[@]}" "${without_operators[@]}")
   shift
   echo "$mode"
@@ -145,8 +155,8 @@ run_mode() {  # run_mode MODE [NAME …]
     return
   fi
   case $mode in
-    --compare) each_network everything ask_compare "$@" ;;
-    --req-add) each_network everything ask_add "$@" ;;
+    --compare) each_network compared ask_compare "$@" ;;
+    --req-add) each_network compared ask_add "$@" ;;
     --reference) each_network spine ask_reference "$@" ;;
     --mixed)
       each_network mixed ask_mixed "$@"

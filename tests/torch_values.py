@@ -1,10 +1,14 @@
 """Compares values and gradients of the first two orders with PyTorch's, in float64, operator by operator.
 
 Usage: python tests/torch_values.py GRADC [--only OP,...] [--seeds N] [--type float64|float16|bfloat16]
+       python tests/torch_values.py --record FOLDER --only OP,...
 
 Needs a Python with torch and numpy; nothing else in the project does. Each row is a graph of one node. gradc differentiates
 it twice (`grad --order 2`, its head gradient an input); PyTorch differentiates the sum of its first gradients. Prints one line
 per operator with the largest relative errors of output, first and second gradients; exit code 1 when one exceeds 1e-9.
+
+--record writes PyTorch's values and first gradients to FOLDER/OP.json, in the form of tests/conformance_oracle.py: for operators
+that MXNet lacks.
 
 In float16 and bfloat16 the second gradients are left out. Both sides round every node to 16 bits, PyTorch some intermediate
 results of a node too, so they may be apart by a few units of the last place; what PyTorch cannot run there is skipped.
@@ -244,14 +248,53 @@ def error(found, expected):
     return float(difference / max(1e-3, np.abs(expected).max()))
 
 
+def number(value):
+    short = float(f"{value:.12g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def tensor(array):
+    return {"shape": list(array.shape), "values": [number(v) for v in array.reshape(-1)]}
+
+
+def record(folder, only):
+    """Two drawn configurations of each row whose operator has one output and a head gradient."""
+    goldens = {}
+    for op, attrs, inputs, function, wrt in rows():
+        if op not in only:
+            continue
+        for seed in range(2):
+            arrays = [np.round(draw(op, k, seed, shape, what), 4) for k, (shape, what) in enumerate(inputs)]
+            chosen = list(range(len(arrays))) if wrt is None else wrt
+            head = lambda shape: np.round(np.random.RandomState(seed).uniform(-1.5, 1.5, tuple(shape)), 4)
+            values = by_torch(arrays, chosen, function, head, "float64")
+            gradients = {f"x{k}": tensor(g) for k, g in zip(chosen, values[1:])}
+            text = ", ".join(f"{k}={v}" for k, v in attrs.items())
+            goldens.setdefault(op, []).append(
+                {"text": text, "training": True, "dtype": "float64", "inputs": [tensor(x) for x in arrays],
+                 "heads": [tensor(head(values[0].shape))], "outputs": [tensor(values[0])], "gradients": gradients})
+    for op, found in goldens.items():
+        lines = ",\n".join(json.dumps(row, separators=(",", ":"), sort_keys=True) for row in found)
+        with open(os.path.join(folder, op + ".json"), "w", encoding="utf-8") as file:
+            file.write("[\n" + lines + "\n]\n")
+    for op in sorted(only - goldens.keys()):
+        print(f"{op}: no row")
+    return 1 if only - goldens.keys() else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("gradc")
+    parser.add_argument("gradc", nargs="?")
+    parser.add_argument("--record", metavar="FOLDER")
     parser.add_argument("--only", default="")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--type", default="float64", choices=list(TOLERANCE))
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
+    if options.record:
+        return record(options.record, only)
+    if not options.gradc:
+        parser.error("which gradc?")
     bad = count = skipped = 0
     dtype = options.type
     with tempfile.TemporaryDirectory() as folder:

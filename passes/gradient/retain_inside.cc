@@ -9,6 +9,7 @@
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -248,10 +249,8 @@ StringSet<> reachedPaths(const Graph &gradient, const OpDef *tap) {
   return reached;
 }
 
-}  // namespace
-
-Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<std::string> paths,
-                             MoreOutputs *moreOutputs) {
+Expected<Graph> retainPaths(Context &context, const Graph &gradient, ArrayRef<std::string> paths,
+                            MoreOutputs *moreOutputs) {
   Widening widening(context, moreOutputs);
   const StringSet<> reached = reachedPaths(gradient, context.ops.wellKnown.tap);
   Graph graph = gradient;
@@ -293,6 +292,13 @@ Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<s
     table.gradient->heads.push_back(std::move(head));
   }
   return frozen.graph.withTable(std::move(table));
+}
+
+}  // namespace
+
+Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<std::string> paths,
+                             MoreOutputs *moreOutputs) {
+  return catchingBadAlloc("to retain gradients", [&] { return retainPaths(context, gradient, paths, moreOutputs); });
 }
 
 }  // namespace gradc

@@ -178,6 +178,7 @@ class Saving {
       : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), summaries(ctx),
         rewriter(ctx, graph) {
     findLive(request.heads);
+    findUseful(request);
   }
 
   Expected<std::optional<SavingGraph>> run() {
@@ -206,7 +207,7 @@ class Saving {
 
   bool isOnPath(NodeId n) const {
     if (!graph.kind(n).flow || !hasLiveOutput(n)) return false;
-    return llvm::any_of(graph.inputs(n), [&](Value v) { return selection.carries(graph.entry(v)); });
+    return llvm::any_of(graph.inputs(n), [&](Value v) { return isUseful[graph.entry(v).value]; });
   }
 
   bool hasLiveOutput(NodeId n) const {
@@ -231,6 +232,32 @@ class Saving {
     }
   }
 
+  // By entry: whether its gradient leads to an x by rules that do not give zeros by definition. Otherwise a loop would save
+  // what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
+  void findUseful(const GradientRequest &request) {
+    isUseful.resize(graph.numEntries());
+    const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
+    for (const auto &targets : {request.wrt, request.retained})
+      for (const GradientTarget &target : targets) isUseful.set(graph.entry(target.x).value);
+    for (Value v : request.taps) isUseful.set(graph.entry(v).value);
+    for (Value v : tappedEntries(graph)) isUseful.set(graph.entry(v).value);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      const uint32_t first = graph.firstEntry(NodeId(n)).value, end = first + graph.numOutputs(NodeId(n));
+      const bool passes = carriesAll || passesOn(NodeId(n));
+      for (uint32_t e = first; e < end; ++e)
+        if ((passes || isUseful[e]) && selection.carries(EntryId(e))) isUseful.set(e);
+        else isUseful.reset(e);
+    }
+  }
+
+  bool passesOn(NodeId n) {
+    for (auto [i, v] : llvm::enumerate(graph.inputs(n)))
+      if (isUseful[graph.entry(v).value] && Selection::flows(graph.kind(n), i) &&
+          !isZeroByRule(graph.kindHandle(n), static_cast<uint32_t>(i)))
+        return true;
+    return false;
+  }
+
   /// Whether the rule gives zeros by definition for that input, as BlockGrad's does, and these are dropped.
   bool isZeroByRule(const KindRef &kind, uint32_t input) {
     if (options.zeroTerms == ZeroPolicy::Keep) return false;
@@ -244,7 +271,7 @@ class Saving {
     ArrayRef<Value> inputs = graph.inputs(n);
     BitVector wanted(static_cast<unsigned>(inputs.size())), live(graph.numOutputs(n)), cut(graph.numOutputs(n));
     for (unsigned i = 0; i < wanted.size(); ++i)
-      if (Selection::flows(kind, i) && selection.carries(graph.entry(inputs[i]))) wanted.set(i);
+      if (Selection::flows(kind, i) && isUseful[graph.entry(inputs[i]).value]) wanted.set(i);
     for (unsigned o = 0; o < live.size(); ++o)
       if (isLive[graph.firstEntry(n).value + o]) live.set(o);
     for (unsigned o = 0; o < cut.size(); ++o)
@@ -256,7 +283,7 @@ class Saving {
     Expected<SavingNode> made =
         saveBodies(ctx, graph.kindHandle(n), wanted, live, cut, inference, options, known, within);
     if (!made) return made.takeError();
-    result.flows.push_back({n, std::move(made->bodies)});
+    result.flows.push_back({n, std::move(made->bodies), std::move(wanted)});
     return made->kind;
   }
 
@@ -285,7 +312,7 @@ class Saving {
   const Selection selection;
   RuleSummaries summaries;
   GraphRewriter rewriter;
-  BitVector isLive;  // by entry
+  BitVector isLive, isUseful;  // by entry
   SavingGraph result;
 };
 

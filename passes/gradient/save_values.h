@@ -16,6 +16,7 @@ namespace gradc {
 struct FlowGradient {
   NodeId node;
   std::vector<BodyGradient> bodies;
+  llvm::BitVector wanted;  // by input: whether a gradient there can become one of an x other than zero
 };
 
 struct SavingGraph {

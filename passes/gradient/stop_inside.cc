@@ -140,7 +140,7 @@ Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeIns
   return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, kTapMark); });
 }
 
-Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+static Error checkRetained(const Graph &graph, ArrayRef<NodeInside> nodes) {
   std::set<std::pair<std::vector<std::pair<NodeId, uint32_t>>, NodeId>> seen;
   for (const NodeInside &node : nodes) {
     if (!seen.insert({{node.bodies.begin(), node.bodies.end()}, node.node}).second)
@@ -156,7 +156,14 @@ Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<Node
       at = Graph(at.bodies(owner)[body]);
     }
   }
-  return markInside(context, graph, nodes, kRetainMark);
+  return Error::success();
+}
+
+Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  return catchingBadAlloc("to mark nodes", [&]() -> Expected<Graph> {
+    if (Error error = checkRetained(graph, nodes)) return error;
+    return markInside(context, graph, nodes, kRetainMark);
+  });
 }
 
 }  // namespace gradc

@@ -61,8 +61,11 @@ class BackwardWalk {
     SmallVector<bool, 8> wanted;
     bool wantsAny = false;
     ArrayRef<Value> inputs = builder.inputs(n);
+    const bool hasBodies = kind.flow && n.value < state.numBase;
+    const FlowGradient *saved = hasBodies ? flowOf(n) : nullptr;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      wanted.push_back(Selection::flows(kind, i) && receives(inputs[i]));
+      const bool isUseful = !hasBodies || (saved && saved->wanted[i]);
+      wanted.push_back(isUseful && Selection::flows(kind, i) && receives(inputs[i]));
       wantsAny |= wanted.back();
     }
     if (!wantsAny && state.options.reach == ReachPolicy::Ignore) return Error::success();
@@ -140,9 +143,14 @@ class BackwardWalk {
 
   bool isScaled(NodeId n) const { return state.options.lossScale != 1 && GradientState::isLoss(builder.kind(n)); }
 
-  ArrayRef<BodyGradient> bodiesOf(NodeId n) const {
+  const FlowGradient *flowOf(NodeId n) const {
     auto at = llvm::lower_bound(state.flows, n, [](const FlowGradient &flow, NodeId key) { return flow.node < key; });
-    return at != state.flows.end() && at->node == n ? ArrayRef<BodyGradient>(at->bodies) : ArrayRef<BodyGradient>();
+    return at != state.flows.end() && at->node == n ? at : nullptr;
+  }
+
+  ArrayRef<BodyGradient> bodiesOf(NodeId n) const {
+    const FlowGradient *flow = flowOf(n);
+    return flow ? ArrayRef<BodyGradient>(flow->bodies) : ArrayRef<BodyGradient>();
   }
 
   // Makes a loop that a decomposition emitted also yield what its gradient reads. Only now is it known which gradients are given,
