@@ -300,6 +300,16 @@ Expected<Inference> infer(Context &context, const Graph &graph, const InferReque
                           [&]() -> Expected<Inference> { return Inferrer(context, graph, options).run(request); });
 }
 
+Expected<InferRequest> shapesInOrder(const Graph &graph, ArrayRef<DimsBuffer> shapes) {
+  const std::vector<NodeId> args = listInputs(graph).args;
+  if (shapes.size() > args.size())
+    return Failure(ErrorKind::TooManyHints,
+                   countOf(shapes.size(), "shape") + " for " + countOf(args.size(), "argument") + " of the graph");
+  InferRequest request;
+  for (const auto &[n, dims] : llvm::zip(args, shapes)) request.shapes.push_back({n, dims});
+  return request;
+}
+
 bool hasHalf(const Graph &graph, const Inference &inference, NodeId n) {
   const uint32_t first = graph.firstEntry(n).value;
   for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)

@@ -30,6 +30,10 @@ struct InferRequest {
   std::vector<DTypeHint> dtypes;
 };
 
+/// Shapes of the graph's arguments in their order (listInputs), as a host that counts them has it (INF-06); of those without a
+/// shape nothing is said. TooManyHints (E-52) for more shapes than arguments.
+llvm::Expected<InferRequest> shapesInOrder(const Graph &graph, llvm::ArrayRef<DimsBuffer> shapes);
+
 struct InferOptions {
   /// Unknown parts at the end are an error (E-58) unless allowed.
   bool allowUnknown = false;

@@ -143,6 +143,19 @@ TEST(Infer, INF_06_HintsUnify) {
   EXPECT_EQ(inference.dtype[g.graph.entry(g.at("y"))], DType::Float64);
 }
 
+TEST(Infer, INF_06_E_52_ShapesInTheOrderOfArguments) {
+  TestGraph g("a = var {__shape__=(0,3)}; b = var; m = var; v = var; y = BatchNorm(a, b, b, m, v) {fix_gamma=False}");
+  const InferRequest request = cantFail(shapesInOrder(g, {DimsBuffer{2, kUnknownDim}, DimsBuffer{3}}));
+  ASSERT_EQ(request.shapes.size(), 2u);
+  EXPECT_EQ(request.shapes[1].variable, g.at("b").node);
+  const Inference inference = cantFail(infer(g.context, g, request, {}));
+  EXPECT_EQ(toString(inference.shapeOf(g.graph.entry(g.at("y")))), "(2,3)");
+  EXPECT_TRUE(cantFail(shapesInOrder(g, {})).shapes.empty());
+  // Moving statistics are no arguments.
+  EXPECT_EQ(describeError(shapesInOrder(g, {DimsBuffer{2, 3}, DimsBuffer{3}, DimsBuffer{3}}).takeError()),
+            "[too_many_hints] 3 shapes for 2 arguments of the graph");
+}
+
 TEST(Infer, INF_07_E_50_ConflictsNameOperatorAndNode) {
   std::string error = shapesOf("a = var {__shape__=(2,3)}; b = var {__shape__=(2,4)}; y = elemwise_add(a, b)", {});
   EXPECT_EQ(error.substr(0, 62), "[infer_conflict] operator 'elemwise_add', node 'y' (elemwise_a");

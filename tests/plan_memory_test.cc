@@ -188,6 +188,30 @@ TEST(PlanMemory, MEM_14_ThePlanOfTheBackwardPartAlone) {
   EXPECT_EQ(plan.liveBytes[p.g.at("a").node.value], 0);
 }
 
+TEST(PlanMemory, RET_07_WhatTheBackwardPartReadsStays) {
+  Planned p("x = var {__shape__=(16,)}; a = exp(x); b = tanh(a); c = exp(b); d = elemwise_mul(c, b); r = relu(d);"
+            "s = elemwise_add(r, a); y = sum(s)");
+  // +a +b +c c>d d>r r>s
+  EXPECT_EQ(p.source("d"), "c");
+  EXPECT_EQ(p.plan.plannedBytes, 3 * 64);
+  PlanOptions options = p.options;
+  options.backwardBegin = p.g.at("d").node.value;
+  // The first node's scratch is read by d, as a tape is.
+  options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 1 ? 64 : 0; };
+  options.workspaceReader = [](const void *, NodeId n) { return n.value == 1 ? NodeId(4) : NodeId(); };
+  const MemoryPlan plan = cantFail(planMemory(p.g.context, p.g, p.inference, p.requests, options));
+  EXPECT_EQ(describeError(checkPlan(p.g, p.inference, p.requests, plan, options)), "success");
+  // +a +b +c +d d>r r>s
+  auto offset = [&](StringRef value) { return plan.offset[p.g.graph.entry(p.g.at(value))]; };
+  for (StringRef kept : {"a", "b", "c"})
+    for (StringRef later : {"d", "r", "s"}) EXPECT_NE(offset(kept), offset(later)) << kept.str() << later.str();
+  EXPECT_EQ(offset("s"), offset("d"));
+  EXPECT_EQ(plan.plannedBytes, (4 + 1) * 64);
+  EXPECT_EQ(plan.liveBytes[p.g.at("s").node.value], (4 + 1) * 64);
+  // The other plan lets d overwrite c, and r the scratch.
+  EXPECT_EQ(describeError(checkPlan(p.g, p.inference, p.requests, p.plan, options)).substr(0, 10), "[bad_plan]");
+}
+
 TEST(PlanMemory, MEM_16_ABlockStartsWithAnEntryThatTakesOverNothing) {
   Planned p("x = var {__shape__=(2,8)}; a = exp(x); f = Flatten(a); r = relu(f); s = elemwise_add(r, r); t = sum(s)");
   Lifetimes lifetimes = cantFail(computeLifetimes(p.g, p.inference, p.requests, p.options));

@@ -37,6 +37,7 @@ class PlanReplay {
   Error run() {
     if (Error error = verifySchedule(graph, options.schedule)) return error;
     findCallers();
+    countRetained();
     for (uint32_t step = 0; step < graph.numNodes(); ++step) {
       const NodeId id = options.schedule.nodeAt(step);
       if (graph.isVariable(id) || isUnwanted(graph, requests, id)) continue;
@@ -63,6 +64,24 @@ class PlanReplay {
         if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;
     }
   }
+
+  /// RC-01, RET-07: one more read, which never comes, of what the backward part reads of the steps before it.
+  void countRetained() {
+    if (options.backwardBegin >= graph.numNodes()) return;
+    EntryMap<uint8_t> isCounted(graph, 0);
+    for (uint32_t step = options.backwardBegin; step < graph.numNodes(); ++step) {
+      const NodeId n = options.schedule.nodeAt(step);
+      if (isUnwanted(graph, requests, n)) continue;
+      ArrayRef<Value> inputs = graph.inputs(n);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const EntryId e = graph.entry(inputs[i]);
+        if (graph.kind(n).isIgnored(i) || options.schedule.stepOf(inputs[i].node) >= options.backwardBegin) continue;
+        pending[e] += !isCounted[e];
+        isCounted[e] = 1;
+      }
+    }
+  }
+
   /// The last step of the group that this step runs in.
   uint32_t lastStepBeside(uint32_t step) const {
     const NodeGroup *group = options.groups ? options.groups->groupOf(step) : nullptr;
@@ -192,9 +211,9 @@ class PlanReplay {
       return bad(n, "the workspace of " + Twine(*bytes) + " bytes at offset " + Twine(begin) +
                         " is misaligned or outside the arena");
     if (Error error = checkFree(n, begin, begin + *bytes, "the workspace")) return error;
-    if (lastWorkspaceStep(options, n) < options.schedule.stepOf(n))
+    if (lastWorkspaceStep(options, n, graph.numNodes()) < options.schedule.stepOf(n))
       return bad(n, "the workspace is read before its node runs");
-    const uint32_t last = lastStepBeside(lastWorkspaceStep(options, n));
+    const uint32_t last = lastStepBeside(lastWorkspaceStep(options, n, graph.numNodes()));
     if (last == options.schedule.stepOf(n)) return Error::success();
     live[begin] = Range{begin + *bytes, {}, n};
     keptWorkspaces.insert({last, begin});

@@ -61,7 +61,8 @@ class LifetimeBuilder {
       ArrayRef<Value> inputs = graph.inputs(n);
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (kind.isIgnored(i)) continue;
-        lastRead[graph.entry(inputs[i])] = step;
+        const bool isKept = isRetained(options, schedule.stepOf(inputs[i].node), step);
+        lastRead[graph.entry(inputs[i])] = isKept ? graph.numNodes() - 1 : step;
         if (step >= options.steps.end) result.isExternal[graph.entry(inputs[i])] = 1;
       }
     }
@@ -134,7 +135,7 @@ class LifetimeBuilder {
       EntryId source = graph.entry(inputs[pair.input]);
       if (graph.kind(n).isIgnored(pair.input) || !canHold(source, e)) continue;
       const uint32_t block = result.intervalOf[source];
-      if (!pair.isIdentity && (result.intervals[block].end > now || readsOf(n, block) != 1)) continue;
+      if (!pair.isIdentity && (result.intervals[block].end > now || isKept(block) || readsOf(n, block) != 1)) continue;
       share(source, e);
       return true;
     }
@@ -144,12 +145,16 @@ class LifetimeBuilder {
   // Takes over an entry that earlier nodes of the group read, and that nothing reads from this node on.
   bool takeOverInGroup(EntryId e) {
     for (const GroupPair &pair : options.groups->pairsOf(e)) {
-      if (!canHold(pair.input, e) || result.intervals[result.intervalOf[pair.input]].end >= now) continue;
+      const uint32_t block = result.intervalOf[pair.input];
+      if (!canHold(pair.input, e) || result.intervals[block].end >= now || isKept(block)) continue;
       share(pair.input, e);
       return true;
     }
     return false;
   }
+
+  // The last step may not overwrite it either.
+  bool isKept(uint32_t block) const { return isRetained(options, result.intervals[block].begin, now); }
 
   bool canHold(EntryId source, EntryId e) const {
     const uint32_t block = result.intervalOf[source];
@@ -179,7 +184,7 @@ class LifetimeBuilder {
     Expected<int64_t> bytes = workspaceBytes(graph, inference, requests, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
-    result.scratch.push_back({now, lastWorkspaceStep(options, n), rounded(*bytes), EntryId()});
+    result.scratch.push_back({now, lastWorkspaceStep(options, n, graph.numNodes()), rounded(*bytes), EntryId()});
     return addToTotal(n, rounded(*bytes));
   }
 

@@ -49,6 +49,9 @@ struct PlanOptions {
   /// Plans only these steps, such as the backward part (MEM-14): values that other steps compute, and those of these steps
   /// that other steps read, are in the caller's memory.
   StepRange steps = {};
+  /// The step with which the backward part begins. What it reads of earlier steps stays in place until the end, so that it can run
+  /// again (RET-07). By default there is no such part.
+  uint32_t backwardBegin = 0xffffffff;
   /// Overrides the workspace bytes that a node's OpDef requests; negative: no override. Null: none is overridden.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
   /// The node, later in the schedule, that still reads the node's workspace; invalid if it is free after its own node.

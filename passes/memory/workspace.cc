@@ -64,9 +64,10 @@ Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference,
       .at(n);
 }
 
-uint32_t lastWorkspaceStep(const PlanOptions &options, NodeId n) {
+uint32_t lastWorkspaceStep(const PlanOptions &options, NodeId n, uint32_t numSteps) {
   const NodeId reader = options.workspaceReader ? options.workspaceReader(options.user, n) : NodeId();
-  return options.schedule.stepOf(reader.isValid() ? reader : n);
+  const uint32_t last = options.schedule.stepOf(reader.isValid() ? reader : n);
+  return isRetained(options, options.schedule.stepOf(n), last) ? numSteps - 1 : last;
 }
 
 }  // namespace gradc

@@ -10,7 +10,12 @@ namespace gradc {
 llvm::Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                        const PlanOptions &options, NodeId n);
 
-/// The step at whose end the workspace of a node is free.
-uint32_t lastWorkspaceStep(const PlanOptions &options, NodeId n);
+/// The step at whose end the workspace of a node is free, of `numSteps`.
+uint32_t lastWorkspaceStep(const PlanOptions &options, NodeId n, uint32_t numSteps);
+
+/// Whether what one step computes and a later one reads must outlive the backward part (RET-07).
+inline bool isRetained(const PlanOptions &options, uint32_t writer, uint32_t reader) {
+  return writer < options.backwardBegin && reader >= options.backwardBegin;
+}
 
 }  // namespace gradc

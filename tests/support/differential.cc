@@ -11,6 +11,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -143,7 +144,15 @@ bool isComparable(const Variation &variation, const std::string &key) {
   return !variation.gradientOnly || !StringRef(key).starts_with("state");
 }
 
-/// To the bit, or, where operators were decomposed, up to `tolerance` of the largest element.
+double largestOf(ArrayRef<double> values) {
+  double largest = 0;
+  for (double value : values)
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+/// To the bit, or, where operators were decomposed, up to `tolerance` of the largest element. Terms that cancel leave rounding: the
+/// second derivative of x / x is 0 in one form and one unit in the last place of its terms in another.
 Problem compareVariation(const Variation &variation, const Measured &plain, const Measured &varied,
                          double tolerance = 0) {
   const std::string name = variation.name.str();
@@ -151,17 +160,19 @@ Problem compareVariation(const Variation &variation, const Measured &plain, cons
     return {name, formatv("another outcome: {0} {1}", varied.error ? errorKindName(*varied.error) : "success",
                           varied.errorText)};
   if (!varied.lostBody.empty()) return {name, "lost the bodies of " + varied.lostBody};
+  double rounding = 0;
+  if (tolerance > 0)
+    for (const auto &[key, values] : plain.values)
+      rounding = std::max(rounding, 16 * std::numeric_limits<double>::epsilon() * largestOf(values));
   for (const auto &[key, values] : plain.values) {
     auto at = varied.values.find(key);
     if (!isComparable(variation, key) || (at == varied.values.end() && variation.gradientOnly)) continue;
     // What only steps overwrite that are not run is not in the unrolled graph.
     if (at == varied.values.end() && variation.unrolls && StringRef(key).starts_with("state")) continue;
     if (at == varied.values.end() || at->second.size() != values.size()) return {name, key + " is missing"};
-    double scale = 0;
-    for (double value : values)
-      if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
+    const double allowed = std::max(tolerance * largestOf(values), rounding);
     for (size_t i = 0; i < values.size(); ++i)
-      if (!(at->second[i] == values[i] || std::abs(at->second[i] - values[i]) <= tolerance * scale))
+      if (!(at->second[i] == values[i] || std::abs(at->second[i] - values[i]) <= allowed))
         return {name, formatv("{0}[{1}] is {2:F17}, plainly {3:F17}", key, i, at->second[i], values[i]).str()};
   }
   return {};

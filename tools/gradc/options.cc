@@ -119,6 +119,12 @@ constexpr Flag kFlags[] = {
        o.wantsReport = true;
        return true;
      }},
+    {"keep-forward", "",
+     "keep what the gradient reads of the forward part until the end, so that the gradient can run again",
+     [](Options &o, const Flag &, StringRef) {
+       o.keepsForward = true;
+       return true;
+     }},
     {"budget", "BYTES", "exit with 1 when the arena is larger; K, M and G are powers of 1024", setBudget},
 
     {"input", "NAME=FILE.npy", "value of a variable; repeatable",

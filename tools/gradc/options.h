@@ -66,6 +66,7 @@ struct Options {
 
   bool isPartial = false;
   bool wantsReport = false;
+  bool keepsForward = false;
   std::optional<uint64_t> budget;  // bytes
 
   std::vector<KeyValue> inputFiles;   // --input NAME=FILE.npy

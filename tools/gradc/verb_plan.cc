@@ -137,6 +137,13 @@ Error writeResults(Tool &tool, const Graph &planned, std::optional<OutputFile> p
   return commitAll(files);
 }
 
+/// The first node that a gradient pass emitted.
+Expected<uint32_t> backwardBegin(const Graph &graph) {
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.origin(NodeId(n)).isValid()) return n;
+  return Failure(ErrorKind::UnsupportedOption, "the graph has no gradient whose operands could be kept");
+}
+
 Expected<int> runPlan(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
@@ -153,6 +160,11 @@ Expected<int> runPlan(Tool &tool) {
   if (!heads) return heads.takeError();
   RequestTable requests = countRequests(graph, *heads);
   PlanOptions planOptions;
+  if (tool.options.keepsForward) {
+    Expected<uint32_t> begin = backwardBegin(graph);
+    if (!begin) return begin.takeError();
+    planOptions.backwardBegin = *begin;
+  }
   Expected<MemoryPlan> plan = planMemory(tool.context, graph, *inference, requests, planOptions);
   if (!plan) return plan.takeError();
   if (Error error = checkPlan(graph, *inference, requests, *plan, planOptions)) return error;
@@ -173,8 +185,9 @@ Expected<int> runPlan(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"max-iterations", "shape",  "dtype",       "partial",     "report", "budget", "svg",
-                                "max-nodes",      "output", "unknown-dim", "error-limit", "diag",   "help"};
+constexpr StringRef kFlags[] = {"max-iterations", "shape",       "dtype", "partial",   "report",
+                                "keep-forward",   "budget",      "svg",   "max-nodes", "output",
+                                "unknown-dim",    "error-limit", "diag",  "help"};
 
 }  // namespace
 
@@ -190,6 +203,7 @@ constinit const Verb kPlan = {
         "heads belong to the caller and are counted apart.",
     .examples = "gradc plan train.json --shape data=32,3,224,224 --report\n"
                 "gradc grad model.json --shape data=32,784 | gradc plan --report\n"
+                "gradc plan train.json --shape data=32,784 --keep-forward --report\n"
                 "gradc plan train.json --shape data=32,784 --svg plan.svg\n"
                 "gradc plan train.json --shape data=32,784 --budget 64M -o planned.json",
     .flags = kFlags,
