@@ -65,7 +65,8 @@ Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
     const Attrs given = engine->ctx.attrs(attrs);
     Expected<KindRef> handle = engine->ctx.kind(*def, given, op);
     if (!handle)
-      return amend(handle.takeError(), [&](GradcError &error) { error.message += " " + describeAttrs(op, op, given); });
+      return amend(handle.takeError(),
+                   [&](GradcError &error) { error.message.append(" ").append(describeAttrs(op, op, given)); });
     return engine->signatures.kindId(*handle);
   });
 }

@@ -2,6 +2,7 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
 #include "passes/infer.h"
 
+#include "ir/count_of.h"
 #include "ir/out_of_memory.h"
 
 #include "passes/gradient/head_checks.h"
