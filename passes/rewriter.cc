@@ -47,8 +47,6 @@ Value GraphRewriter::operator()(Value v) const {
   return Value{to.node, to.index, own && v.version ? v.version : to.version};
 }
 
-NodeId GraphRewriter::draft(NodeId n) { return made.addKind(kindId(n), inputsOf(n), NodeId()); }
-
 void GraphRewriter::setName(NodeId node, NodeId of) {
   const StringRef name = old.name(of);
   if (name.empty() || !hasNames) return;
@@ -59,9 +57,11 @@ void GraphRewriter::setName(NodeId node, NodeId of) {
 NodeId GraphRewriter::copyAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
   const NodeId node = made.addKind(kind, inputs, NodeId());
   setName(node, n);
-  replace(n, outputsOf(node, old.numOutputs(n)), node);
+  replace(n, node);
   return node;
 }
+
+void GraphRewriter::replace(NodeId n, NodeId node) { replace(n, outputsOf(node, old.numOutputs(n)), node); }
 
 NodeId GraphRewriter::copyForShapeAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
   const NodeId node = made.addKind(kind, inputs, NodeId());

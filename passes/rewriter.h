@@ -51,13 +51,16 @@ class GraphRewriter {
     return copyForShapeAs(n, made.kindId(kind), inputs);
   }
   /// Copies node n with its inputs mapped to the new graph and nothing else, for rules to read from. It is in the result
-  /// only if something reads it.
-  NodeId draft(NodeId n);
+  /// only if something reads it. With other inputs, values of the new graph, if they are given.
+  NodeId draft(NodeId n) { return draft(n, inputsOf(n)); }
+  NodeId draft(NodeId n, llvm::ArrayRef<Value> inputs) { return made.addKind(kindId(n), inputs, NodeId()); }
   /// Maps the outputs of n to these. All of `nodes` get n's control dependencies and origin, and whatever waits for n waits
   /// for the last of them. What has n as its origin gets the first of them that overwrites something, else also the last: a
   /// generated node reads the versions from before its origin. Without nodes, it waits for the producer of the first output, and n's own dependencies are
   /// dropped. An output that is a variable some node overwrites is replaced by a copy, which becomes the last of the nodes.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
+  /// By a node of the builder, output by output.
+  void replace(NodeId n, NodeId node);
   /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits for it or
   /// has it as origin any more.
   void detach(NodeId n, llvm::ArrayRef<Value> outputs);

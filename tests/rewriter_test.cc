@@ -111,6 +111,38 @@ TEST(Rewriter, A_21_ANodeThatIsItsInput) {
   EXPECT_EQ(result.newId[t.value], v);
 }
 
+// Names are left to the caller; versions count on from that of the value in place of the variable.
+TEST(Rewriter, A_21_ACopyAmongOtherNodes) {
+  TestContext context;
+  const Graph part = cantFail(parseGraph(context, "u = test_accumulate(x, m@1); s = sin(m@2) ^u ^x"));
+  GraphBuilder to(context);
+  const NodeId a = to.addVariable("a", Attrs()).node, b = to.addVariable("b", Attrs()).node;
+  GraphRewriter rewriter(to, part);
+  rewriter.replace(nodeNamed(part, "x"), Value{a}, {});
+  rewriter.replace(nodeNamed(part, "m"), Value{b, 0, 3}, {});
+  const NodeId u = rewriter.copy(nodeNamed(part, "u")), s = rewriter.copy(nodeNamed(part, "s"));
+  const Graph graph = cantFail(std::move(to).freeze({Value{u}, Value{s}}, {})).graph;
+  EXPECT_EQ(graph.inputs(u), (ArrayRef<Value>{Value{a}, Value{b, 0, 4}}));
+  EXPECT_EQ(graph.inputs(s), ArrayRef<Value>(Value{b, 0, 5}));
+  EXPECT_EQ(graph.controlDeps(s), (ArrayRef<NodeId>{u, a}));
+  EXPECT_EQ(graph.name(u), "");
+}
+
+// Nobody waits for it, and it waits for nobody.
+TEST(Rewriter, A_21_ACopyForShapesAlone) {
+  TestContext context;
+  const Graph graph = readGraph(context, kGraph);
+  const NodeId t = nodeNamed(graph, "t");
+  GraphRewriter rewriter(context, graph);
+  copyAround(rewriter, t, [&] { rewriter.copyForShape(t); });
+  const Rewritten result = cantFail(std::move(rewriter).finish());
+  const Graph &now = result.graph;
+  EXPECT_EQ(now.inputs(nodeNamed(now, "s"))[0], Value{nodeNamed(now, "t")});
+  EXPECT_TRUE(now.controlDeps(nodeNamed(now, "s")).empty());
+  EXPECT_TRUE(now.controlDeps(nodeNamed(now, "t")).empty());
+  EXPECT_FALSE(now.origin(nodeNamed(now, "t")).isValid());
+}
+
 // Calls that add a node of a graph again: by its kind, or by its operator, attributes and bodies.
 std::vector<std::string> handCopies(const std::string &text) {
   static const std::regex call(R"(\b(addKind\(|(add|emit)\(\*)[^;]*)"), named(R"((\w+) = [^;]*\bkindHandle\()"),

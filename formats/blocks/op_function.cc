@@ -70,12 +70,11 @@ class Splice {
     SmallVector<Value, 8> operands;
     for (size_t i = 0; i < given.size(); ++i)
       operands.push_back(kind.isIgnored(i) ? shapeOf(given[i]) : read(given[i]));
-    SmallVector<NodeId, 4> links;
-    for (NodeId dep : graph.controlDeps(n))
+    const NodeId copied = rewriter.draft(n, operands);
+    for (NodeId dep : graph.controlDeps(n))  // the forward node comes first
       if (const NodeId known = inFunction[dep.value]; known.isValid())
-        links.push_back(graph.isVariable(dep) ? ports.operand(known).node : ports.node(known));
-    for (NodeId link : links) to.addControlDep(NodeId(to.numNodes()), link);  // the forward node comes first
-    rewriter.copy(n, operands);
+        to.addControlDep(copied, graph.isVariable(dep) ? ports.operand(known).node : ports.node(known));
+    rewriter.replace(n, copied);
   }
 
   GraphBuilder &to;
