@@ -128,10 +128,10 @@ class Compiler {
     KernelSet kernels;
     PlanOptions planOptions;
     auto make = [&]() -> Error {
-      KernelSetOptions wishes;
-      wishes.forms = forms;
-      wishes.threads = options.threads;
-      kernels = KernelSet::create(graph, inference, requests, wishes);
+      KernelSetOptions kernelOptions;
+      kernelOptions.forms = forms;
+      kernelOptions.threads = options.threads;
+      kernels = KernelSet::create(graph, inference, requests, kernelOptions);
       return Error::success();
     };
     if (options.backend == Backend::Auto) {

@@ -19,36 +19,54 @@ GraphRewriter::GraphRewriter(GraphRewriter &around, const Graph &body, StringRef
   for (const KindRef &kind : body.kinds()) kindOf.push_back(made.kindId(kind));
 }
 
+GraphRewriter::GraphRewriter(GraphBuilder &into, const Graph &graph)
+    : old(graph), made(into), hasNames(false), countsVersions(true), newNode(graph.numNodes()),
+      newEntry(graph.numEntries()) {
+  for (const KindRef &kind : graph.kinds()) kindOf.push_back(made.kindId(kind));
+}
+
+SmallVector<Value, 8> GraphRewriter::inputsOf(NodeId n) const {
+  SmallVector<Value, 8> inputs;
+  for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
+  return inputs;
+}
+
+static SmallVector<Value, 4> outputsOf(NodeId node, uint32_t number) {
+  SmallVector<Value, 4> outputs;
+  for (uint32_t o = 0; o < number; ++o) outputs.push_back(Value{node, static_cast<uint16_t>(o), 0});
+  return outputs;
+}
+
 Value GraphRewriter::operator()(Value v) const {
   const Value to = newEntry[old.entry(v).value];
   if (!versions.empty())
     if (auto known = versions.find({v.node.value, v.version}); known != versions.end())
       return Value{to.node, to.index, static_cast<uint16_t>(known->second)};
+  if (countsVersions) return Value{to.node, to.index, static_cast<uint16_t>(to.version + v.version)};
   // A body's own numbers mean nothing around it.
   return Value{to.node, to.index, own && v.version ? v.version : to.version};
 }
 
-NodeId GraphRewriter::draft(NodeId n) {
-  SmallVector<Value, 8> inputs;
-  for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
-  return made.addKind(kindId(n), inputs, NodeId());
-}
-
 void GraphRewriter::setName(NodeId node, NodeId of) {
   const StringRef name = old.name(of);
-  if (name.empty()) return;
+  if (name.empty() || !hasNames) return;
   if (freeNames) made.setName(node, freeNames->take(prefix + name.str()), "");
   else made.setName(node, name, "");
 }
 
-NodeId GraphRewriter::copyAs(NodeId n, KindId kind) {
-  SmallVector<Value, 8> inputs;
-  for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
+NodeId GraphRewriter::copyAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
   const NodeId node = made.addKind(kind, inputs, NodeId());
   setName(node, n);
-  SmallVector<Value, 4> outputs;
-  for (uint32_t o = 0; o < old.numOutputs(n); ++o) outputs.push_back(Value{node, static_cast<uint16_t>(o), 0});
-  replace(n, outputs, node);
+  replace(n, node);
+  return node;
+}
+
+void GraphRewriter::replace(NodeId n, NodeId node) { replace(n, outputsOf(node, old.numOutputs(n)), node); }
+
+NodeId GraphRewriter::copyForShapeAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
+  const NodeId node = made.addKind(kind, inputs, NodeId());
+  setName(node, n);
+  detach(n, outputsOf(node, old.numOutputs(n)));
   return node;
 }
 

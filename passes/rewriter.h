@@ -31,6 +31,9 @@ class GraphRewriter {
   /// the variables of the body with `replace`; versions that setVersion does not map are those given there. `finishBody` ends the
   /// copy.
   GraphRewriter(GraphRewriter &around, const Graph &body, llvm::StringRef prefix, FreeNames &names);
+  /// Copies nodes of a graph, without names, into a builder that has others too; `freeze` the builder in place of `finish`.
+  /// Map variables of the graph with `replace`: versions count on from those given there.
+  GraphRewriter(GraphBuilder &into, const Graph &graph);
   GraphRewriter(const GraphRewriter &) = delete;
 
   const Graph &graph() const { return old; }
@@ -39,14 +42,25 @@ class GraphRewriter {
   /// Copies node n with its name and dependencies, inputs mapped to the new graph; as another kind if one is given.
   NodeId copy(NodeId n) { return copyAs(n, kindId(n)); }
   NodeId copy(NodeId n, const KindRef &kind) { return copyAs(n, made.kindId(kind)); }
+  /// Copies node n, but with these inputs, which are values of the new graph.
+  NodeId copy(NodeId n, llvm::ArrayRef<Value> inputs) { return copyAs(n, kindId(n), inputs); }
+  /// Copies node n with its name for the shapes of its outputs alone: it waits for nothing and has no origin, and nothing waits
+  /// for it or has it as origin. As another kind and with other inputs, values of the new graph, if they are given.
+  NodeId copyForShape(NodeId n) { return copyForShapeAs(n, kindId(n), inputsOf(n)); }
+  NodeId copyForShape(NodeId n, const KindRef &kind, llvm::ArrayRef<Value> inputs) {
+    return copyForShapeAs(n, made.kindId(kind), inputs);
+  }
   /// Copies node n with its inputs mapped to the new graph and nothing else, for rules to read from. It is in the result
-  /// only if something reads it.
-  NodeId draft(NodeId n);
+  /// only if something reads it. With other inputs, values of the new graph, if they are given.
+  NodeId draft(NodeId n) { return draft(n, inputsOf(n)); }
+  NodeId draft(NodeId n, llvm::ArrayRef<Value> inputs) { return made.addKind(kindId(n), inputs, NodeId()); }
   /// Maps the outputs of n to these. All of `nodes` get n's control dependencies and origin, and whatever waits for n waits
   /// for the last of them. What has n as its origin gets the first of them that overwrites something, else also the last: a
   /// generated node reads the versions from before its origin. Without nodes, it waits for the producer of the first output, and n's own dependencies are
   /// dropped. An output that is a variable some node overwrites is replaced by a copy, which becomes the last of the nodes.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
+  /// By a node of the builder, output by output.
+  void replace(NodeId n, NodeId node);
   /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits for it or
   /// has it as origin any more.
   void detach(NodeId n, llvm::ArrayRef<Value> outputs);
@@ -67,16 +81,20 @@ class GraphRewriter {
 
  private:
   KindId kindId(NodeId n) const { return own ? old.kindId(n) : kindOf[old.kindId(n).value]; }
-  NodeId copyAs(NodeId n, KindId kind);
+  llvm::SmallVector<Value, 8> inputsOf(NodeId n) const;
+  NodeId copyAs(NodeId n, KindId kind) { return copyAs(n, kind, inputsOf(n)); }
+  NodeId copyAs(NodeId n, KindId kind, llvm::ArrayRef<Value> inputs);
+  NodeId copyForShapeAs(NodeId n, KindId kind, llvm::ArrayRef<Value> inputs);
   void setName(NodeId node, NodeId of);
   NodeId originFor(NodeId n) const;
 
   Graph old;
-  std::optional<GraphBuilder> own;  // nullopt for a body
+  std::optional<GraphBuilder> own;  // nullopt: into another's
   GraphBuilder &made;
+  const bool hasNames = true, countsVersions = false;
   const std::string prefix;
   FreeNames *const freeNames = nullptr;              // for a body
-  std::vector<KindId> kindOf;                        // for a body: by its kinds, in the builder
+  std::vector<KindId> kindOf;                        // into another's builder: by kinds of the graph
   std::vector<NodeId> newNode;                       // by old node
   std::vector<Value> newEntry;                       // by old entry
   std::vector<std::pair<NodeId, NodeId>> generated;  // node of the builder, its origin in the old graph

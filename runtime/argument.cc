@@ -3,16 +3,10 @@
 
 #include "runtime/kernels/weight_reorder.h"
 
-#include <cstring>
-
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-void copyBytes(const TensorRef &from, const TensorRef &to) {
-  if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
-}
 
 void toPlain(const float *tiles, const TensorRef &to) {
   WeightReorder::create(to.shape)->toPlain(tiles, to.as<float>());

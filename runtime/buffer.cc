@@ -55,4 +55,8 @@ Expected<Buffer> allocateBuffer(size_t bytes, size_t spare, const Twine &what) {
   });
 }
 
+void copyBytes(const TensorRef &from, const TensorRef &to) {
+  if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
+}
+
 }  // namespace gradc

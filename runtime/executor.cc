@@ -15,16 +15,10 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <cstring>
-
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-void copyInto(const TensorRef &from, const TensorRef &to) {
-  if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
-}
 
 bool overlap(const TensorRef &a, const TensorRef &b) {
   const char *firstA = a.as<char>(), *firstB = b.as<char>();
@@ -105,7 +99,7 @@ void runReplaced(const NodeOverride &replaced, const KernelCall &given, RunKerne
   for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
   if (isComputed) kernel(call);
   for (size_t i = 0; i < call.out.size(); ++i)
-    if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
+    if (call.wants(i) && replaced.base[i].data) copyBytes(replaced.base[i], call.out[i]);
 }
 
 struct Executor::State {
@@ -124,7 +118,7 @@ struct Executor::State {
     for (uint32_t i = first; i < last; ++i) {
       const HeadStep &step = list.steps[i];
       if (step.isAdd) addElements(list.operands[step.from], list.heads[step.head]);
-      else copyInto(list.operands[step.from], list.heads[step.head]);
+      else copyBytes(list.operands[step.from], list.heads[step.head]);
     }
   }
 

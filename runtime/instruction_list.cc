@@ -58,6 +58,26 @@ InstructionExtras &InstructionList::needExtras(Instruction &instruction) {
   return extras[instruction.extras];
 }
 
+void InstructionList::group() {
+  auto next = instructions.begin();
+  for (const FusedGroup &fused : kernels.fusion().groups) {
+    next = std::find_if(next, instructions.end(), [&](const Instruction &i) { return i.node == fused.nodes.front(); });
+    assert(next + static_cast<ptrdiff_t>(fused.nodes.size()) <= instructions.end());
+    InstructionExtras &extras = needExtras(*next);
+    extras.group = &fused;
+    extras.numMembers = static_cast<uint32_t>(fused.nodes.size());
+    next += extras.numMembers;
+  }
+}
+
+void InstructionList::shrinkToFit() {
+  instructions.shrink_to_fit();
+  extras.shrink_to_fit();
+  operands.shrink_to_fit();
+  operandEntry.shrink_to_fit();
+  requests.shrink_to_fit();
+}
+
 void InstructionList::addExtras(const InstructionExtras &extras, KernelCall &call) const {
   call.random = extras.random;
   call.state = extras.state;

@@ -60,8 +60,8 @@ class Preparation {
       if (Error error = emit(step)) return error;
     finishSteps();
     collectVariables();
-    group();
-    shrink();
+    list.group();
+    list.shrinkToFit();
     return std::move(list);
   }
 
@@ -72,12 +72,12 @@ class Preparation {
       list.kernels = std::move(*options.kernels);
       return;
     }
-    KernelSetOptions wishes;
-    wishes.isTraining = options.isTraining;
-    wishes.forms = options.forms;
-    wishes.threads = options.threads;
-    wishes.allowLayouts = !options.monitor && !options.overrides;
-    list.kernels = KernelSet::create(graph, inference, requests, wishes);
+    KernelSetOptions kernelOptions;
+    kernelOptions.isTraining = options.isTraining;
+    kernelOptions.forms = options.forms;
+    kernelOptions.threads = options.threads;
+    kernelOptions.allowLayouts = !options.monitor && !options.overrides;
+    list.kernels = KernelSet::create(graph, inference, requests, kernelOptions);
   }
 
   /// For kernels that are not in the plan. Nodes run one after the other, so all share this memory.
@@ -348,29 +348,6 @@ class Preparation {
     for (uint32_t id = 0; id < graph.numNodes(); ++id)
       if (graph.isVariable(NodeId(id)) && isRead.test(graph.firstEntry(NodeId(id)).value))
         list.neededVariables.push_back(NodeId(id));
-  }
-
-  /// Frees excess capacity. Views into the columns stay valid from here on, even when the list is moved.
-  void shrink() {
-    list.instructions.shrink_to_fit();
-    list.extras.shrink_to_fit();
-    list.operands.shrink_to_fit();
-    list.operandEntry.shrink_to_fit();
-    list.requests.shrink_to_fit();
-  }
-
-  /// Members of a group are consecutive instructions: no node that runs is scheduled between them.
-  void group() {
-    auto next = list.instructions.begin();
-    for (const FusedGroup &fused : list.kernels.fusion().groups) {
-      next = std::find_if(next, list.instructions.end(),
-                          [&](const Instruction &i) { return i.node == fused.nodes.front(); });
-      assert(next + static_cast<ptrdiff_t>(fused.nodes.size()) <= list.instructions.end());
-      InstructionExtras &extras = list.needExtras(*next);
-      extras.group = &fused;
-      extras.numMembers = static_cast<uint32_t>(fused.nodes.size());
-      next += extras.numMembers;
-    }
   }
 
   const Graph &graph;

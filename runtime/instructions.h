@@ -128,6 +128,11 @@ struct InstructionList {
   }
   /// Makes them if it has none.
   InstructionExtras &needExtras(Instruction &instruction);
+  /// Begins the groups that the kernels form. Members of a group are consecutive instructions: no node that runs is scheduled
+  /// between them.
+  void group();
+  /// Frees excess capacity. Views into the columns stay valid from here on, even when the list is moved.
+  void shrinkToFit();
   /// For all instructions, those of bodies included.
   void setFailure(llvm::Error *slot);
   /// For all instructions.

@@ -3,7 +3,6 @@
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/block_attrs.h"
-#include "formats/blocks/minimize.h"
 
 #include <gtest/gtest.h>
 
@@ -365,57 +364,6 @@ TEST(AppendBackward, ANameThatABlockReadsBeforeItWritesIt) {
                           lossOf()),
             "success")
       << "an inner block writes it";
-}
-
-TEST(AppendBackward, MinimizeIsOfTheRoot) {
-  constexpr StringLiteral text = "elementwise_mul X=pb Y=pa -> Out=a\nreduce_sum X=a -> Out=loss";
-  TestContext context;
-  FluidOptimizer optimizer;
-  optimizer.learningRate = "Out";  // which so far names a slot
-  const FluidResult result = cantFail(minimize(context, programOf(text), lossOf(), optimizer));
-  const BlockVariable *rate = result.program.find(0, result.program.texts.find("Out"));
-  EXPECT_TRUE(rate && rate->isPersistable);
-  cantFail(verifyBlocks(result.program));
-  optimizer.name = "Momentum";
-  const FluidResult stepped = cantFail(minimize(context, programOf(text), lossOf(), optimizer));
-  const BlockVariable *state = stepped.program.find(0, stepped.program.texts.find("pa_velocity_0"));
-  EXPECT_TRUE(state && state->isPersistable && !state->stopsGradient) << "as Paddle declares it";
-  FluidRequest inner = lossOf();
-  inner.block = 1;
-  optimizer.clip = FluidOptimizer::Clip::Value;
-  EXPECT_EQ(
-      describeWithNotes(minimize(context, programOf(kLoop), inner, optimizer).takeError()),
-      "[unsupported_option] the loss is in block 1, expected the root, which gets the operators of the optimizer");
-}
-
-TEST(AppendBackward, MinimizeClipsAndSteps) {
-  auto minimized = [](FluidOptimizer optimizer) {
-    TestContext context;
-    FluidResult result = cantFail(minimize(
-        context, programOf("elementwise_mul X=pb Y=pa -> Out=a\nreduce_sum X=a -> Out=loss"), lossOf(), optimizer));
-    return dump(result.program, 0, 5);
-  };
-  FluidOptimizer optimizer;
-  EXPECT_EQ(minimized(optimizer),
-            "sgd Grad=pa@GRAD LearningRate=learning_rate_0 MasterParam= Param=pa -> ParamOut=pa\n"
-            "sgd Grad=pb@GRAD LearningRate=learning_rate_0 MasterParam= Param=pb -> ParamOut=pb\n")
-      << "in the order of the names";
-  optimizer.name = "Momentum";
-  optimizer.clip = FluidOptimizer::Clip::Value;
-  EXPECT_EQ(
-      minimized(optimizer),
-      "clip Max= Min= X=pa@GRAD -> Out=clip_0.tmp_0\nclip Max= Min= X=pb@GRAD -> Out=clip_1.tmp_0\n"
-      "momentum Grad=clip_0.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pa Velocity=pa_velocity_0 -> ParamOut=pa "
-      "VelocityOut=pa_velocity_0\n"
-      "momentum Grad=clip_1.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pb Velocity=pb_velocity_0 -> ParamOut=pb "
-      "VelocityOut=pb_velocity_0\n");
-  optimizer.name = "Adam";
-  optimizer.clip = FluidOptimizer::Clip::Norm;
-  const std::string adam = minimized(optimizer);
-  EXPECT_TRUE(StringRef(adam).starts_with("clip_by_norm X=pa@GRAD -> Out=clip_by_norm_0.tmp_0\n"));
-  EXPECT_TRUE(StringRef(adam).contains(
-      "adam Beta1Pow=pa_beta1_pow_acc_0 Beta1Tensor= "
-      "Beta2Pow=pa_beta2_pow_acc_0 Beta2Tensor= EpsilonTensor= Grad=clip_by_norm_0.tmp_0 LearningRate=learning_rate_0 "));
 }
 
 constexpr StringLiteral kSplit = "split X=p -> Out=a,b,d\nelementwise_mul X=a Y=d -> Out=e\nreduce_sum X=e -> Out=loss";

@@ -3,6 +3,7 @@
 #include "tests/support/block_programs.h"
 #include "tests/support/block_runs.h"
 #include "tests/support/dice.h"
+#include "tests/support/differences.h"
 #include "tests/support/rule_samples.h"
 #include "tests/support/test_graph.h"
 
@@ -119,27 +120,17 @@ double dot(const Array &a, const Array &b) {
   return sum;
 }
 
-/// The largest difference between gradients and central differences of a sum.
+/// The largest distance of gradients from central differences of a sum.
 template <typename Sum>
-double centralDifference(const std::vector<std::string> &names, const std::vector<Array> &gradients, const Bound &bound,
-                         Sum sum) {
+double centralDifference(const std::vector<std::string> &names, std::vector<Array> gradients, Bound bound, Sum sum) {
   double worst = 0;
-  constexpr double kStep = 1e-5;
   for (auto [name, gradient] : zip(names, gradients))
-    for (int64_t i = 0; i < gradient.view().size(); ++i) {
-      double values[2];
-      for (int side : {0, 1}) {
-        Bound moved = bound;
-        moved.at(name).ref().template as<double>()[i] += side ? kStep : -kStep;
-        values[side] = sum(moved);
-      }
-      const double expected = (values[1] - values[0]) / (2 * kStep), found = readElement(gradient.view(), i);
-      worst = std::fmax(worst, std::abs(found - expected) / std::fmax(1, std::abs(expected)));
-    }
+    worst = std::fmax(worst, relativeDistance(elements(gradient),
+                                              differences(elements(bound.at(name)), 1e-5, [&] { return sum(bound); })));
   return worst;
 }
 
-std::string differences(const std::vector<Array> &ours, const std::vector<Array> &engine) {
+std::string disagreements(const std::vector<Array> &ours, const std::vector<Array> &engine) {
   std::string text;
   for (size_t i = 0; i < engine.size(); ++i) {
     const double worst = largestDifference(ours[i].view(), engine[i].view());
@@ -159,7 +150,7 @@ TEST_P(BlockRules, A_19_TranslationAndRuleAgreeInBothOrders) {
   ASSERT_EQ(emitted.names, engine.names);
   ASSERT_FALSE(engine.names.empty());
   const std::vector<Array> first = run(context, engine, bound);
-  EXPECT_EQ(differences(run(context, emitted, bound), first), "");
+  EXPECT_EQ(disagreements(run(context, emitted, bound), first), "");
   BlockGraphOptions options;
   options.heads = {"loss"};
   const Gradients loss{cantFail(graphOfBlocks(context, file.program, options)).graph, {}, {}};
@@ -176,7 +167,7 @@ TEST_P(BlockRules, A_19_TranslationAndRuleAgreeInBothOrders) {
   }
   const Gradients second = gradientsOf(context, engine);
   const std::vector<Array> values = run(context, second, bound);
-  EXPECT_EQ(differences(run(context, gradientsOf(context, emitted), bound), values), "");
+  EXPECT_EQ(disagreements(run(context, gradientsOf(context, emitted), bound), values), "");
   auto projected = [&](const Bound &moved) {
     double sum = 0;
     for (auto [k, gradient] : enumerate(run(context, engine, moved)))

@@ -1,6 +1,7 @@
 // Gradients of gradients, grad, its policies, and what the tape recorded as a graph.
 #include "imperative/imperative.h"
 #include "runtime/session.h"
+#include "tests/support/differences.h"
 #include "tests/support/imperative.h"
 
 #include <cmath>
@@ -10,10 +11,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using testing::Doubles;
-using testing::doublesOf;
-using testing::scalar;
-using testing::Tape;
+using namespace gradc::testing;
 
 TEST(ImperativeOrder, TA_05_HessianTimesVector) {
   Tape t;
@@ -35,16 +33,11 @@ TEST(ImperativeOrder, TA_05_FusedGradientThatDecomposesReadsTheForwardNode) {
   auto weighted = [&](const Tensor &x) {
     return t.sum(t.mul(t.grad({t("CTCLoss", {x, labels})}, {x}, {.createGraph = true})[0], weights));
   };
-  const Doubles at = {0.3, -0.2, 0.1, 0.5, -0.4, 0.2};
+  Doubles at = {0.3, -0.2, 0.1, 0.5, -0.4, 0.2};
   const Tensor x = t.leaf({3, 1, 2}, at);
   const Doubles second = doublesOf(t.grad({weighted(x)}, {x})[0]);
-  for (size_t i = 0; i < at.size(); ++i) {
-    constexpr double kStep = 1e-5;
-    Doubles above = at, below = at;
-    above[i] += kStep, below[i] -= kStep;
-    const double difference = scalar(weighted(t.leaf({3, 1, 2}, above))) - scalar(weighted(t.leaf({3, 1, 2}, below)));
-    EXPECT_NEAR(second[i], difference / (2 * kStep), 1e-8) << i;
-  }
+  EXPECT_LT(relativeDistance(second, differences(at, 1e-5, [&] { return scalar(weighted(t.leaf({3, 1, 2}, at))); })),
+            1e-8);
 }
 
 TEST(ImperativeOrder, TA_06_PD_01_GradTouchesNoMark) {
@@ -273,28 +266,23 @@ TEST(ImperativeOrder, MA_18_PD_13_OrdersAgainstDifferences) {
       {"softmax", [&](Tensor x) { return t("softmax", {x}); }},
   };
   for (const Case &c : cases) {
-    const Doubles at = {0.3, -0.4, 0.2, 0.6};
+    Doubles at = {0.3, -0.4, 0.2, 0.6};
     auto headOf = [&](const Tensor &y, int order) {
       Doubles head;
       for (int64_t i = 0; i < y.size(); ++i)
         head.push_back(0.5 + RandomKey{7, static_cast<uint64_t>(order), 1}.uniform(static_cast<uint64_t>(i)));
       return t.value(y.shape(), head);
     };
-    auto gradientAt = [&](const Doubles &values, int order) {
-      Tensor x = t.leaf({2, 2}, values), y = c.f(x);
+    auto gradient = [&](int order) {
+      Tensor x = t.leaf({2, 2}, at), y = c.f(x);
       for (int k = 1; k < order; ++k) y = t.grad({y}, {x}, {.heads = headOf(y, k), .createGraph = true})[0];
       const Tensor head = headOf(y, order);
       return std::pair(scalar(t.sum(t.mul(y, head))), doublesOf(t.grad({y}, {x}, {.heads = head})[0]));
     };
     for (int order = 1; order <= 3; ++order) {
-      const Doubles found = gradientAt(at, order).second;
-      for (size_t i = 0; i < at.size(); ++i) {
-        Doubles above = at, below = at;
-        above[i] += 1e-5;
-        below[i] -= 1e-5;
-        const double expected = (gradientAt(above, order).first - gradientAt(below, order).first) / 2e-5;
-        EXPECT_NEAR(found[i], expected, 2e-8 * std::max(1.0, std::abs(expected))) << c.name.str() << " order " << order;
-      }
+      const Doubles found = gradient(order).second;
+      EXPECT_LT(relativeDistance(found, differences(at, 1e-5, [&] { return gradient(order).first; })), 2e-8)
+          << c.name.str() << " order " << order;
     }
   }
 }

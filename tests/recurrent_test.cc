@@ -1,5 +1,6 @@
 // `recurrent`, a step block that is run for each row, as a graph: its values are those of the steps written out, its gradient is
 // compared with central differences of them.
+#include "tests/support/differences.h"
 #include "tests/support/recurrent_programs.h"
 
 #include <gtest/gtest.h>
@@ -47,14 +48,12 @@ TEST(Recurrent, CF_18_ItsGradientIsThatOfTheSteps) {
     RecurrentProgram p;
     p.addCell(isReverse);
     p.addLoss("y");
-    const NamedGradients at = drawnParameters(p), gradients = cantFail(engineGradients(p));
+    NamedGradients at = drawnParameters(p);
+    const NamedGradients gradients = cantFail(engineGradients(p));
     ASSERT_EQ(gradients.size(), 3u);
     for (const auto &[name, gradient] : gradients)
-      for (size_t i = 0; i < gradient.size(); ++i) {
-        NamedGradients up = at, down = at;
-        up[name][i] += 1e-6, down[name][i] -= 1e-6;
-        EXPECT_NEAR(gradient[i], (lossOf(up, isReverse) - lossOf(down, isReverse)) / 2e-6, 1e-8) << name << i;
-      }
+      EXPECT_LT(relativeDistance(gradient, differences(at[name], 1e-6, [&] { return lossOf(at, isReverse); })), 1e-8)
+          << name;
   }
 }
 

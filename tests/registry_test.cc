@@ -46,7 +46,7 @@ TEST(Registry, A_17_PrimitivesAreFew) {
     EXPECT_EQ(bool(op->primitive) + (op->decompose != nullptr) + !op->irreducible.empty(), 1) << "one of them";
   }
   EXPECT_LE(numPrimitives, 105u);
-  EXPECT_LE(numIrreducible, 12u);
+  EXPECT_LE(numIrreducible, 8u);
 }
 
 TEST(Registry, REG_22_DefaultsParse) {

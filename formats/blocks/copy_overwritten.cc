@@ -5,7 +5,7 @@
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_edits.h"
 #include "formats/blocks/flag_removal.h"
-#include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/gradient_reads.h"
 #include "formats/blocks/saved_names.h"
 #include "formats/blocks/visible_variables.h"
 
@@ -27,7 +27,8 @@ class BlockCopier {
               const std::vector<bool> *earlier, const CountedBack &counters, const NameSet &statistics,
               std::vector<std::pair<TextId, TextId>> &copies)
       : context(context), program(program), unused(unused), block(block), earlier(earlier), counters(counters),
-        statistics(statistics), copies(copies), edits(context, program, unused, block), flags(program, block) {
+        statistics(statistics), copies(copies), reads(program, block), edits(context, program, unused, block),
+        flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner && isRecurrent(*owner)) {
       begun.insert(program.variables(owner->inputs, "inputs"));
@@ -57,7 +58,6 @@ class BlockCopier {
 
  private:
   const std::vector<BlockOp> &ops() const { return program.blocks[block].ops; }
-  StringRef formOf(uint32_t op) const { return gradientForm(program.text(ops()[op].type)).value_or(StringRef()); }
   bool isBranch(int64_t op) const { return program.text(ops()[op].type) == "conditional_block"; }
   bool isRecurrent(const BlockOp &op) const { return program.text(op.type) == "recurrent"; }
   bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
@@ -81,12 +81,12 @@ class BlockCopier {
 
   /// Names whose value a write may destroy: states, and names that are used before they are written.
   bool findCandidates() {
-    NameSet said = begun;
+    NameSet seen = begun;
     for (const BlockOp &op : ops()) {
-      forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
+      forEachVariable(op.inputs, [&](TextId name) { seen.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
         if (name == kEmptyName || isArray(name)) return;  // a write to an array leaves its other elements
-        if (!said.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
+        if (!seen.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
       });
     }
     return !candidates.names().empty();
@@ -112,7 +112,7 @@ class BlockCopier {
     }
     for (TextId name : outputs.names()) {
       written.insert(name);
-      if (isCounter(i) && numCounts[name.value]++ < numCounted(block, name)) countedBack.insert(i);
+      if (reads.isCounter(i) && numCounts[name.value]++ < numCounted(block, name)) countedBack.insert(i);
       std::vector<Version> &versions = lives[name.value];
       const bool hasValue =
           states.contains(name) || begun.contains(name) || (!isBranchBody && !program.find(block, name));
@@ -124,57 +124,23 @@ class BlockCopier {
 
   bool isBoth(uint32_t op, TextId name) const { return both.contains({op, name.value}); }
 
-  /// Whether the gradient of an operator reads the operand `name` of these slots.
-  bool isSaved(uint32_t op, ArrayRef<BlockSlot> slots, TextId name) const {
-    if (ops()[op].subBlock) return true;
-    const SmallVector<StringRef, 8> read = slotsSaved(program, ops()[op]);
-    return any_of(slots, [&](const BlockSlot &slot) {
-      return is_contained(slot.variables, name) && is_contained(read, program.text(slot.name));
-    });
-  }
-  bool hasGradient(int64_t op) const { return op >= 0 && !formOf(static_cast<uint32_t>(op)).empty(); }
-
   bool isReadForGradient(const Version &version) const {
-    return any_of(version.readers, [&](uint32_t op) { return hasGradient(op); });
+    return any_of(version.readers, [&](uint32_t op) { return reads.hasGradient(op); });
   }
 
   bool isSavedByWriter(TextId name, const Version &version) const {
-    return hasGradient(version.writer) &&
-           isSaved(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
+    return reads.hasGradient(version.writer) &&
+           reads.isRead(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
   }
 
-  /// Names that gradients within an operator's block read.
-  const NameSet &savedBelow(uint32_t op) {
-    auto [entry, isNew] = below.try_emplace(op);
-    if (isNew) addSavedBelow(program, *ops()[op].subBlock, entry->second);
-    return entry->second;
-  }
-
-  /// For a value that carries no gradient: whether the gradient of an operator reads it.
-  bool isConstantSaved(int64_t op, bool isInput, TextId name) {
-    if (!hasGradient(op) || isCounter(op)) return false;
-    auto [entry, isNew] = saved.try_emplace(static_cast<uint32_t>(op));
-    Saved &known = entry->second;
-    if (isNew) {
-      addSaved(program, ops()[op], ops()[op].inputs, known.inputs);
-      addSaved(program, ops()[op], ops()[op].outputs, known.outputs);
-      forEachVariable(ops()[op].outputs, [&](TextId out) {
-        if (carriesGradient(out) || (isArray(out) && !visible(out)->stopsGradient)) known.carrying.insert(out);
-      });
-    }
-    if (known.carrying.names().size() == known.carrying.contains(name)) return false;
-    const bool isHere = (isInput ? known.inputs : known.outputs).contains(name);
-    return isHere || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
-  }
   bool isConstantSaved(TextId name, const Version &version) {
-    if (version.writer >= 0 && isConstantSaved(version.writer, false, name)) return true;
-    return any_of(version.readers, [&](uint32_t op) { return isConstantSaved(op, true, name); });
+    if (version.writer >= 0 && reads.isConstantRead(version.writer, false, name)) return true;
+    return any_of(version.readers, [&](uint32_t op) { return reads.isConstantRead(op, true, name); });
   }
 
-  bool isCounter(int64_t op) const { return program.text(ops()[op].type) == "increment"; }
   /// Whether an operator only increments the name, and its gradient undoes that.
   bool counts(uint32_t op, TextId name) const {
-    if (isCounter(op)) return countedBack.contains(op) && isBoth(op, name);
+    if (reads.isCounter(op)) return countedBack.contains(op) && isBoth(op, name);
     return isBoth(op, name) && isLoop(op) && numCounted(*ops()[op].subBlock, name) &&
            none_of(program.blocks[*ops()[op].subBlock].ops, [&](const BlockOp &inner) {
              const bool writes = anyVariable(inner.outputs, [&](TextId out) { return out == name; });
@@ -202,10 +168,9 @@ class BlockCopier {
       return counts(static_cast<uint32_t>(version.writer), name);
     });
     if (isCounted) return false;
-    return any_of(versions[0].readers, [&](uint32_t op) { return isReadBelow(op, name); }) ||
+    return any_of(versions[0].readers, [&](uint32_t op) { return reads.isReadBelow(op, name); }) ||
            any_of(ArrayRef(versions).drop_front(), [&](const Version &each) { return isConstantSaved(name, each); });
   }
-  bool isReadBelow(uint32_t op, TextId name) { return ops()[op].subBlock && savedBelow(op).contains(name); }
 
   /// Whether the gradient needs the value of version k, or a separate name for it, after the next version is written.
   bool isLost(TextId name, const std::vector<Version> &versions, size_t k) {
@@ -214,12 +179,13 @@ class BlockCopier {
     const auto next = static_cast<uint32_t>(versions[k + 1].writer);
     if (isSavedByWriter(name, version)) return true;
     for (uint32_t reader : version.readers)
-      if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
-    if (isBoth(next, name) && isLoop(next)) return visible(name)->isParameter && savedBelow(next).contains(name);
-    if (isBoth(next, name)) return isBranch(next) || (hasGradient(next) && isSaved(next, ops()[next].inputs, name));
+      if (reads.hasGradient(reader) && reads.isRead(reader, ops()[reader].inputs, name)) return true;
+    if (isBoth(next, name) && isLoop(next)) return visible(name)->isParameter && reads.isReadBelow(next, name);
+    if (isBoth(next, name))
+      return isBranch(next) || (reads.hasGradient(next) && reads.isRead(next, ops()[next].inputs, name));
     // Of what a step is given, the gradient leaves the step under its name.
     const bool isGiven = version.writer < 0 && begun.contains(name);
-    return isGiven || hasGradient(version.writer) || isReadForGradient(version);
+    return isGiven || reads.hasGradient(version.writer) || isReadForGradient(version);
   }
 
   TextId copyOf(TextId name) {
@@ -313,7 +279,7 @@ class BlockCopier {
     // With an operator that works in place, the gradients of the values before and after it would share one name.
     const bool isInPlace = versions.size() == 2 && isBoth(static_cast<uint32_t>(last.writer), name);
     const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last) &&
-                             !(isInPlace && hasGradient(last.writer));
+                             !(isInPlace && reads.hasGradient(last.writer));
     if (isLastAlone && versions.size() == 2) return;
     TextId before = name;
     if (isBranch(versions[1].writer)) {  // reads the state in its block
@@ -371,12 +337,7 @@ class BlockCopier {
   DenseMap<uint32_t, uint32_t> numCounts;        // by name: operators that count it
   DenseSet<uint32_t> countedBack;                // operators
   DenseMap<uint32_t, std::vector<Version>> lives;
-  DenseMap<uint32_t, NameSet> below;  // by operator, where requested
-  struct Saved {
-    NameSet inputs, outputs;  // that the operator's gradient reads
-    NameSet carrying;         // outputs with gradients
-  };
-  DenseMap<uint32_t, Saved> saved;  // by operator, where requested
+  GradientReads reads;
   BlockEdits edits;
   FlagRemoval flags;
   FinalNames finalNames;

@@ -2,6 +2,7 @@
 #include "formats/blocks/gradient_function.h"
 
 #include "ir/context.h"
+#include "passes/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 class GradientFunction {
  public:
-  GradientFunction(Context &context, const GradientParts &of) : of(of), forward(of.forward), builder(context) {}
+  GradientFunction(Context &context, const GradientParts &of)
+      : of(of), forward(of.forward), builder(context), skeletons(builder, forward.graph) {}
 
   Expected<OpFunction> run() {
     SplicePorts ports;
@@ -90,27 +92,20 @@ class GradientFunction {
   }
   NodeId skeleton(NodeId wanted) {
     for (uint32_t n = 0; n <= wanted.value; ++n) {
-      if (copies.contains(n)) continue;
-      const KindRef &kind = forward.graph.kindHandle(NodeId(n));
-      if (kind->isVariable()) {
-        copies[n] = operand(NodeId(n)).node;
-        continue;
-      }
-      SmallVector<Value, 8> operands;
-      for (Value v : forward.graph.inputs(NodeId(n)))
-        operands.push_back({copies.lookup(v.node.value), v.index, v.version});
-      copies[n] = builder.addKind(kind, operands, NodeId());
-      shown[copies.lookup(n).value] = n;
+      if (skeletonOf(NodeId(n)).isValid()) continue;
+      if (forward.graph.isVariable(NodeId(n))) skeletons.detach(NodeId(n), Value{operand(NodeId(n)).node});
+      else shown[skeletons.copyForShape(NodeId(n)).value] = n;
     }
-    return copies.lookup(wanted.value);
+    return skeletonOf(wanted);
   }
+  NodeId skeletonOf(NodeId n) const { return skeletons(Value{n}).node; }
 
   const GradientParts &of;
   const OpFunction &forward;
   GraphBuilder builder;
   std::vector<std::pair<OperandPlace, Value>> places;
   std::vector<std::pair<Value, Value>> constants;
-  DenseMap<uint32_t, NodeId> copies;   // by forward node
+  GraphRewriter skeletons;             // of forward nodes
   DenseMap<uint32_t, uint32_t> shown;  // forward nodes, by their copies
 };
 

@@ -6,6 +6,7 @@
 #include "formats/blocks/gradient_function.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/context.h"
+#include "passes/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -237,20 +238,17 @@ class GradientOpReader {
   /// Computes the function's nodes, which the block does not have.
   Expected<bool> writeFromCopy(const OpFunction &function, SplicePorts ports,
                                function_ref<Value(const OperandPlace &)> operandAt) {
-    DenseMap<uint32_t, NodeId> copies;
     const Graph &graph = function.graph;
+    GraphRewriter rewriter(reader.builder, graph);
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) continue;
-      SmallVector<Value, 8> operands;
-      for (Value v : graph.inputs(NodeId(n))) {
-        Value from = graph.isVariable(v.node) ? ports.operand(v.node) : Value{copies.lookup(v.node.value), v.index, 0};
-        from.version = static_cast<uint16_t>(from.version + v.version);
-        operands.push_back(from);
-      }
-      copies[n] = reader.builder.addKind(graph.kindHandle(NodeId(n)), operands, NodeId());
+      for (Value v : graph.inputs(NodeId(n)))
+        if (graph.isVariable(v.node) && !rewriter(v.node).isValid())
+          rewriter.replace(v.node, ports.operand(v.node), {});
+      rewriter.copy(NodeId(n));
     }
-    ports.value = [&](Value v) { return Value{copies.lookup(v.node.value), v.index, 0}; };
-    ports.node = [&](NodeId n) { return copies.lookup(n.value); };
+    ports.value = [&](Value v) { return rewriter(v); };
+    ports.node = [&](NodeId n) { return rewriter(n); };
     return writeGradients(function, std::move(ports), operandAt);
   }
 

@@ -3,6 +3,7 @@
 
 #include "formats/blocks/ops/op_row.h"
 #include "ir/context.h"
+#include "passes/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -23,7 +24,7 @@ class Splice {
  public:
   Splice(GraphBuilder &to, const OpFunction &function, const GradientResult &gradient, const SplicePorts &ports)
       : to(to), gradient(gradient), graph(gradient.graph), ports(ports), inFunction(graph.numNodes()),
-        made(graph.numEntries()) {
+        rewriter(to, graph) {
     for (uint32_t n = 0; n < function.graph.numNodes(); ++n) {
       const NodeId at = gradient.forwardIds.empty() ? NodeId(n) : gradient.forwardIds[n];
       if (at.isValid()) inFunction[at.value] = NodeId(n);
@@ -41,46 +42,39 @@ class Splice {
  private:
   Value read(Value v) {
     const NodeId known = inFunction[v.node.value];
-    Value found = made[graph.entry(v).value];
-    if (known.isValid()) found = graph.isVariable(v.node) ? ports.operand(known) : ports.value({known, v.index, 0});
+    if (!known.isValid()) return rewriter(v);
+    Value found = graph.isVariable(v.node) ? ports.operand(known) : ports.value({known, v.index, 0});
     found.version = static_cast<uint16_t>(found.version + v.version);
     return found;
-  }
-
-  NodeId nodeOf(NodeId n) {
-    const NodeId known = inFunction[n.value];
-    if (!known.isValid()) return made[graph.firstEntry(n).value].node;
-    return graph.isVariable(n) ? ports.operand(known).node : ports.node(known);
   }
 
   /// The value whose shape an ignored input gives.
   Value shapeOf(Value v) {
     const NodeId known = inFunction[v.node.value];
-    if (known.isValid() && graph.isVariable(v.node)) return ports.operand(known);  // any output of its node
-    return {nodeOf(v.node), v.index, v.version};
+    if (!known.isValid()) return rewriter(v);
+    if (graph.isVariable(v.node)) return ports.operand(known);  // any output of its node
+    return {ports.node(known), v.index, v.version};
   }
 
   void copy(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> given = graph.inputs(n);
-    const uint32_t first = graph.firstEntry(n).value;
     if (kind.isVariable()) {
       size_t number = 0;
       graph.name(n).drop_front(kSeed.size()).getAsInteger(10, number);
-      made[first] = ports.seed(number);
-      return;
+      return rewriter.replace(n, ports.seed(number), {});
     }
     // The gradient of an output already has its shape.
-    if (kind.op == to.context().ops.wellKnown.identityLike && inFunction[given[1].node.value].isValid()) {
-      made[first] = read(given[0]);
-      return;
-    }
+    if (kind.op == to.context().ops.wellKnown.identityLike && inFunction[given[1].node.value].isValid())
+      return rewriter.replace(n, read(given[0]), {});
     SmallVector<Value, 8> operands;
     for (size_t i = 0; i < given.size(); ++i)
       operands.push_back(kind.isIgnored(i) ? shapeOf(given[i]) : read(given[i]));
-    const NodeId copied = to.addKind(graph.kindHandle(n), operands, NodeId());
-    for (NodeId dep : graph.controlDeps(n)) to.addControlDep(copied, nodeOf(dep));
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) made[first + o] = {copied, static_cast<uint16_t>(o), 0};
+    const NodeId copied = rewriter.draft(n, operands);
+    for (NodeId dep : graph.controlDeps(n))  // the forward node comes first
+      if (const NodeId known = inFunction[dep.value]; known.isValid())
+        to.addControlDep(copied, graph.isVariable(dep) ? ports.operand(known).node : ports.node(known));
+    rewriter.replace(n, copied);
   }
 
   GraphBuilder &to;
@@ -88,7 +82,7 @@ class Splice {
   const Graph &graph;
   const SplicePorts &ports;
   std::vector<NodeId> inFunction;  // by node of the gradient
-  std::vector<Value> made;         // by entry
+  GraphRewriter rewriter;
 };
 
 size_t levelOf(StringRef type) {

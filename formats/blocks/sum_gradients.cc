@@ -18,8 +18,8 @@ struct NamePlace {
 
 struct Arrivals {
   TextId gradient;
-  SmallVector<TextId, 1> names;    // since the last sum, which counts as one
-  SmallVector<NamePlace, 2> said;  // places of the gradient's own name since its first arrival
+  SmallVector<TextId, 1> names;      // since the last sum, which counts as one
+  SmallVector<NamePlace, 2> places;  // of the gradient's own name since its first arrival
   uint32_t numRenamed = 0;
   Attrs latest;  // attributes of the latest writer after the first
 };
@@ -63,7 +63,7 @@ class Summer {
         if (!isSummed(name)) continue;
         Arrivals &known = arrivalsOf(name);
         addUp(known, i);
-        if (!known.names.empty()) known.said.push_back({i, s, a, false, false});
+        if (!known.names.empty()) known.places.push_back({i, s, a, false, false});
       }
   }
 
@@ -83,13 +83,13 @@ class Summer {
       return beginInPlace(known, op, place);
     if (isInPlace || known.names.empty()) {
       if (!isInPlace) known.names.push_back(name);
-      if (!known.names.empty()) known.said.push_back(place);
+      if (!known.names.empty()) known.places.push_back(place);
       return;
     }
     if (known.names.size() == 1) {
       known.names[0] = nextName(known);
-      for (const NamePlace &said : known.said) argumentAt(said) = known.names[0];
-      known.said.clear();
+      for (const NamePlace &place : known.places) argumentAt(place) = known.names[0];
+      known.places.clear();
     }
     name = nextName(known);
     known.names.push_back(name);
@@ -100,7 +100,7 @@ class Summer {
   /// computes from a gradient handed to the block, which keeps its name.
   void beginInPlace(Arrivals &known, const BlockOp &op, const NamePlace &place) {
     known.names.push_back(known.gradient);
-    known.said.push_back(place);
+    known.places.push_back(place);
     if (handed.contains(known.gradient)) return;
     if (indexed != place.op) {
       indexed = place.op;
@@ -109,7 +109,7 @@ class Summer {
         for (uint32_t a = 0; a < op.inputs[s].variables.size(); ++a)
           inputPlaces[op.inputs[s].variables[a].value].push_back({place.op, s, a, false, false});
     }
-    known.said.append(inputPlaces[known.gradient.value]);
+    known.places.append(inputPlaces[known.gradient.value]);
   }
 
   TextId nextName(Arrivals &known) {
@@ -130,7 +130,7 @@ class Summer {
       addSum(before, "sum", {BlockSlot{names.texts.intern("X"), known.names}}, known.gradient, known.latest);
     else addPairwise(known, before);
     known.names.assign(1, known.gradient);
-    known.said.push_back({static_cast<uint32_t>(sums.size() - 1), 0, 0, true, true});
+    known.places.push_back({static_cast<uint32_t>(sums.size() - 1), 0, 0, true, true});
   }
 
   void addPairwise(const Arrivals &known, size_t before) {
@@ -165,15 +165,15 @@ class Summer {
         for (uint32_t a = 0; a < ops[i].outputs[s].variables.size(); ++a) {
           const TextId name = ops[i].outputs[s].variables[a];
           const bool isInPlace = anyVariable(ops[i].inputs, [&](TextId input) { return input == name; });
-          if (isSummed(name) && !isInPlace) arrivalsOf(name).said.push_back({i, s, a, true, false});
+          if (isSummed(name) && !isInPlace) arrivalsOf(name).places.push_back({i, s, a, true, false});
         }
     for (Arrivals &known : arrivals) {
-      if (known.said.size() < 2) continue;
-      for (const NamePlace &place : known.said) {
+      if (known.places.size() < 2) continue;
+      for (const NamePlace &place : known.places) {
         known.names.push_back(nextName(known));
         argumentAt(place) = known.names.back();
       }
-      const uint32_t last = known.said.back().op;
+      const uint32_t last = known.places.back().op;
       addSum(last + 1, "sum", {BlockSlot{names.texts.intern("X"), known.names}}, known.gradient, ops[last].attrs);
     }
     llvm::stable_sort(sums, [](const PendingSum &a, const PendingSum &b) { return a.before < b.before; });

@@ -13,7 +13,7 @@ class ScannedRnnGradient : public ScannedRnn {
  public:
   ScannedRnnGradient(DecomposeRule &d, const RnnPorts &ports) : ScannedRnn(d, ports) { keepsStates = true; }
 
-  void say() {
+  void decompose() {
     run();
     Value head = d.x(ports.head);
     gradients.resize(static_cast<size_t>(s.cells()));
@@ -162,7 +162,7 @@ void decomposeRnnGradient(DecomposeRule &d, bool hasLengths) {
   const RnnParams &p = d.params<RnnParams>();
   if (p.drops())
     return d.refuse(ErrorKind::UnsupportedOption, "repeats the draws of its forward node, which no other operator can");
-  ScannedRnnGradient(d, RnnPorts::ofBackward(p, hasLengths)).say();
+  ScannedRnnGradient(d, RnnPorts::ofBackward(p, hasLengths)).decompose();
 }
 
 }  // namespace gradc

@@ -3,6 +3,7 @@
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/requests.h"
+#include "passes/rewriter.h"
 
 #include "ir/body_flow.h"
 #include "ir/effects.h"
@@ -51,16 +52,16 @@ class BodyDifferentiation {
     return options;
   }
 
-  GradientRequest wish() const {
-    GradientRequest wish;
-    for (uint32_t h : request.heads) wish.heads.push_back({body.heads()[h], std::nullopt, seedName(h)});
-    for (uint32_t i : request.inputs) wish.wrt.push_back({Value{inputs[i]}});
-    return wish;
+  GradientRequest requestInside() const {
+    GradientRequest inside;
+    for (uint32_t h : request.heads) inside.heads.push_back({body.heads()[h], std::nullopt, seedName(h)});
+    for (uint32_t i : request.inputs) inside.wrt.push_back({Value{inputs[i]}});
+    return inside;
   }
 
   Error combine(const Inference *inference, const GradientOptions &given) {
     const std::unique_ptr<GradientOptions> options(new GradientOptions(optionsInside(inference, given)));
-    const std::unique_ptr<GradientRequest> asked(new GradientRequest(wish()));
+    const std::unique_ptr<GradientRequest> asked(new GradientRequest(requestInside()));
     const std::unique_ptr<Expected<GradientResult>> built(
         new Expected<GradientResult>(buildGradientWith(ctx, body, *asked, *options, known)));
     if (!*built) return built->takeError();
@@ -118,53 +119,53 @@ class BodyDifferentiation {
   LLVM_ATTRIBUTE_NOINLINE Expected<Frozen> separate() {
     const Graph &graph = combined.graph;
     findForwardReads();
-    GraphBuilder builder(ctx);
-    builder.takeKindsOf(graph);
-    values.resize(graph.numEntries());
+    GraphRewriter rewriter(ctx, graph);
     valueOf.resize(graph.numEntries());
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) copy(builder, NodeId(n));
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) copy(rewriter, NodeId(n));
     SmallVector<Value, 8> heads;
-    for (const GradientSlot &slot : combined.wrt) heads.push_back(read(builder, slot.value));
-    return std::move(builder).freeze(heads, {});
+    for (const GradientSlot &slot : combined.wrt) heads.push_back(read(rewriter, slot.value));
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) copies.push_back(rewriter(Value{NodeId(n)}).node);
+    // The origins are forward nodes, which have run elsewhere, so the copies have none.
+    return std::move(rewriter.builder()).freeze(heads, {});
   }
 
   bool isForward(NodeId n) const { return n.value < numForward; }
 
   // The value of an entry whose contents are read. A computed forward entry becomes a variable for what the body yielded.
-  Value read(GraphBuilder &builder, Value v) {
+  Value read(GraphRewriter &rewriter, Value v) {
     const uint32_t e = combined.graph.entry(v).value;
-    if (!isForward(v.node) || combined.graph.isVariable(v.node))
-      return Value{values[e].node, values[e].index, v.version};
+    if (!isForward(v.node) || combined.graph.isVariable(v.node)) return rewriter(v);
     if (!valueOf[e].isValid()) {
-      valueOf[e] = builder.addVariable(combined.graph.listedName(v), Attrs());
+      valueOf[e] = rewriter.builder().addVariable(combined.graph.listedName(v), Attrs());
       saved.push_back({valueOf[e].node, v});
     }
     return valueOf[e];
   }
 
-  void copy(GraphBuilder &builder, NodeId n) {
+  void copy(GraphRewriter &rewriter, NodeId n) {
     const Graph &graph = combined.graph;
     const NodeKind &kind = graph.kind(n);
     SmallVector<Value, 8> operands;
     ArrayRef<Value> given = graph.inputs(n);
     // The gradient of a head has the head's shape anyway, so the node that tells inference about it is not needed.
-    if (!isForward(n) && kind.op == ctx.ops.wellKnown.identityLike && isForward(given[1].node)) {
-      values[graph.firstEntry(n).value] = values[graph.entry(given[0]).value];
-      return;
-    }
+    if (!isForward(n) && kind.op == ctx.ops.wellKnown.identityLike && isForward(given[1].node))
+      return rewriter.replace(n, rewriter(given[0]), {});
     for (size_t i = 0; i < given.size(); ++i) {
-      const Value skeleton = values[graph.entry(given[i]).value];
       const bool isForShape = kind.isIgnored(i) || (isForward(n) && !givesValues[n.value]);
-      operands.push_back(isForShape ? Value{skeleton.node, skeleton.index, given[i].version} : read(builder, given[i]));
+      operands.push_back(isForShape ? rewriter(given[i]) : read(rewriter, given[i]));
       if (isForward(n) && !isForShape) isGivenLater.set(graph.entry(given[i]).value);
     }
-    const NodeId made = builder.addKind(isForward(n) ? forShape(n) : graph.kindHandle(n), operands, NodeId());
-    builder.setName(made, graph.name(n), "");
-    const bool hasForward = kind.op && kind.op->flags.isBackward;
-    for (auto [i, dep] : llvm::enumerate(graph.controlDeps(n)))  // the forward part has run
-      if (!isForward(dep) || (i == 0 && hasForward)) builder.addControlDep(made, nodeOf(dep));
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
-      values[graph.firstEntry(n).value + o] = Value{made, static_cast<uint16_t>(o), 0};
+    if (isForward(n)) {  // has run
+      rewriter.copyForShape(n, forShape(n), operands);
+      return;
+    }
+    const ArrayRef<NodeId> deps = graph.controlDeps(n);
+    if (kind.op && kind.op->flags.isBackward && !deps.empty() &&
+        isForward(deps[0])) {  // it must be the first dependency
+      GraphBuilder &builder = rewriter.builder();
+      builder.addControlDep(NodeId(builder.numNodes()), rewriter(Value{deps[0]}).node);
+    }
+    rewriter.copy(n, operands);
   }
 
   // When the backward part runs, forward nodes have already overwritten their variables and must not do so again.
@@ -172,8 +173,6 @@ class BodyDifferentiation {
     const KindRef &handle = combined.graph.kindHandle(n);
     return handle->isVariable() ? handle : withoutEffects(ctx, handle);
   }
-
-  NodeId nodeOf(NodeId n) const { return values[combined.graph.firstEntry(n).value].node; }
 
   Error describe(const Frozen &backward) {
     const Graph &graph = backward.graph;
@@ -202,7 +201,7 @@ class BodyDifferentiation {
       return at->second;
     };
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const NodeId made = nodeOf(inCombined(inputs[i]));
+      const NodeId made = copies[inCombined(inputs[i]).value];
       if (!backward.newId[made.value].isValid()) continue;
       const bool isRead = requests.reads[graph.firstEntry(backward.newId[made.value])] != 0 ||
                           isGivenLater[combined.graph.firstEntry(inCombined(inputs[i])).value];
@@ -215,7 +214,7 @@ class BodyDifferentiation {
     for (size_t k = 0; k < request.heads.size(); ++k) headOfSeed[combined.seedNames[k]] = request.heads[k];
     for (uint32_t n = numForward; n < combined.graph.numNodes(); ++n)
       if (combined.graph.isVariable(NodeId(n)))
-        note(nodeOf(NodeId(n)), BodyGradient::Source::HeadGradient, headOfSeed.at(combined.graph.name(NodeId(n))));
+        note(copies[n], BodyGradient::Source::HeadGradient, headOfSeed.at(combined.graph.name(NodeId(n))));
     BodyGradient &made = result.gradient;
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n))) made.inputs.push_back(*sourceOf[n]);
@@ -245,7 +244,7 @@ class BodyDifferentiation {
   std::map<std::pair<const NodeKind *, const NodeKind *>, bool> forwardReads;  // by kinds of the combined graph
   BitVector givesValues;       // by node of the combined graph: forward nodes that their decomposed gradients read
   BitVector isGivenLater;      // by entry of the combined graph: such a node reads it
-  std::vector<Value> values;   // by entry of the combined graph: its copy
+  std::vector<NodeId> copies;  // by node of the combined graph
   std::vector<Value> valueOf;  // by entry: the variable for what the body yielded
   std::vector<std::pair<NodeId, Value>> saved;  // variable, entry of the combined graph, in the order of first use
   DifferentiatedBody result;

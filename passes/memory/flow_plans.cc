@@ -32,19 +32,19 @@ Expected<std::vector<FlowPlan>> FlowPlanner::planFlows(const Graph &graph, const
       isKnown &= inference.isKnownShape(e);
       in.push_back({nullptr, inference.dtype[e], inference.shapeOf(e).dims()});
     }
-    SmallVector<Request, 8> wishes;
+    SmallVector<Request, 8> outputRequests;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
-      wishes.push_back(requests.request[EntryId(graph.firstEntry(n).value + o)]);
-    const bool isWanted = llvm::any_of(wishes, [](Request request) { return request != Request::Null; });
+      outputRequests.push_back(requests.request[EntryId(graph.firstEntry(n).value + o)]);
+    const bool isWanted = llvm::any_of(outputRequests, [](Request request) { return request != Request::Null; });
     if (!isKnown || (!isWanted && kind.mutated.isEmpty())) continue;
     FlowPlan flow;
     flow.node = n;
-    flow.ownBytes = static_cast<int64_t>(flowWorkspace(kind, in, wishes));
+    flow.ownBytes = static_cast<int64_t>(flowWorkspace(kind, in, outputRequests));
     int64_t most = 0;
     for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
       std::vector<Request> headRequests;
       for (size_t h = 0; h < kind.bodies[b].heads().size(); ++h)
-        headRequests.push_back(wantsHead(*kind.flow, b, h, wishes) ? Request::Write : Request::Null);
+        headRequests.push_back(wantsHead(*kind.flow, b, h, outputRequests) ? Request::Write : Request::Null);
       auto planned = planBody(kind.bodies[b], row.bodies[b], std::move(headRequests));
       if (!planned) return withinBody(planned.takeError(), graph, n, b);
       most = std::max(most, (*planned)->plan->plannedBytes);

@@ -246,13 +246,13 @@ class Lowering {
   }
 
   // `level.outputs` stays empty if the rule gives no output.
-  Error apply(void (*say)(DecomposeRule &), NodeId forward, ArrayRef<bool> wanted, Level &level) {
+  Error apply(void (*decompose)(DecomposeRule &), NodeId forward, ArrayRef<bool> wanted, Level &level) {
     DecomposeRule rule(builder, level.node, NodeId());
     if (forward.isValid()) rule.setForward(forward);
     rule.setWanted(wanted);
     rule.setShapes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->shape(v); }, &entries});
     rule.setTypes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->dtype(v); }, &entries});
-    say(rule);
+    decompose(rule);
     for (auto [node, of] : rule.fusedNodes()) entries.setForward(node, of);
     order.add(rule.waits());
     if (rule.hasFailed())

@@ -1,6 +1,8 @@
 // Tested by tests/lower_loops_test.cc
 #include "passes/targets/mxnet_body.h"
 
+#include "passes/rewriter.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -64,12 +66,15 @@ Value MxnetBody::zeros(DType type, Value like, ArrayRef<int64_t> shape) {
 }
 
 Value MxnetBody::inlined(const Graph &graph, ArrayRef<Value> given) {
-  auto copy = [&](const Graph &, NodeId n, ArrayRef<Value> operands) {
-    const NodeId made = builder.addKind(graph.kindHandle(n), operands, NodeId());
-    builder.setName(made, freeName(graph.name(n)), "");
-    return Value{made};
-  };
-  return inlinedHeads(copy, graph, given)[0];
+  GraphRewriter rewriter(builder, graph);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.isVariable(NodeId(n))) {
+      rewriter.replace(NodeId(n), given.front(), {});
+      given = given.drop_front();
+    } else {
+      builder.setName(rewriter.copy(NodeId(n)), freeName(graph.name(NodeId(n))), "");
+    }
+  return rewriter(graph.heads()[0]);
 }
 
 Value MxnetBody::afterWrites(Value value) {

@@ -7,6 +7,7 @@
 #include "runtime/kernels/adjoint_convolution.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/convolution_choices.h"
+#include "runtime/kernels/convolution_steps.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
@@ -131,30 +132,17 @@ DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
   if (d.readsTiles) desc = forwardOfTiles(d, hasBias);
   if (!desc) desc = forwardDesc(d, hasBias, d.anyW);
   refuseReference(*desc);
-  DnnlStep step;
-  step.input(DNNL_ARG_SRC, d.x, desc->src_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc->weights_desc());
-  if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
-  step.output(DNNL_ARG_DST, d.y, desc->dst_desc());
-  step.finish(Forward(*desc), desc->scratchpad_desc());
-  return step;
+  return forwardStepOf<Forward>(*desc, {d.x, d.w, hasBias ? &d.b : nullptr, d.y});
 }
 
-/// Slots dy, w, dx.
 DnnlStep dataStep(const ConvolutionDescs &d) {
   using Backward = dnnl::convolution_backward_data;
   const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false, d.anyW), kAlgorithm, d.anyX,
                                                                  d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
-  DnnlStep step;
-  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
-  step.output(DNNL_ARG_DIFF_SRC, d.x, desc.diff_src_desc());
-  step.finish(Backward(desc), desc.scratchpad_desc());
-  return step;
+  return dataStepOf<Backward>(desc, {d.x, d.w, nullptr, d.y});
 }
 
-/// Slots dy, x, dw and, with a bias, db.
 DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   using Backward = dnnl::convolution_backward_weights;
   const Forward::primitive_desc forward = forwardDesc(d, hasBias, d.anyW);
@@ -163,13 +151,7 @@ DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
           ? backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
           : backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
-  DnnlStep step;
-  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
-  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.output(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc());
-  if (hasBias) step.output(DNNL_ARG_DIFF_BIAS, d.b, d.b);
-  step.finish(Backward(desc), desc.scratchpad_desc());
-  return step;
+  return weightStepOf<Backward>(desc, {d.x, d.w, hasBias ? &d.b : nullptr, d.y});
 }
 
 /// Runs its parts, one for each gradient, over the same scratch.

@@ -5,6 +5,7 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/convolution_choices.h"
+#include "runtime/kernels/convolution_steps.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm_convolution.h"
@@ -79,53 +80,29 @@ dnnl::deconvolution_forward::primitive_desc forwardDesc(const Descs &d, bool has
   return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
 }
 
-/// Slots x, w[, b], y.
 DnnlStep forwardStep(const Descs &d, bool hasBias) {
   const dnnl::deconvolution_forward::primitive_desc desc = forwardDesc(d, hasBias);
   refuseReference(desc);
-  DnnlStep step;
-  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
-  if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
-  step.output(DNNL_ARG_DST, d.y, desc.dst_desc());
-  step.finish(dnnl::deconvolution_forward(desc), desc.scratchpad_desc());
-  return step;
+  return forwardStepOf<dnnl::deconvolution_forward>(desc, {d.x, d.w, hasBias ? &d.b : nullptr, d.y});
 }
 
-/// Slots dy, w, dx.
 DnnlStep dataStep(const Descs &d) {
   using Backward = dnnl::deconvolution_backward_data;
   const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW,
                                                                  d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
   refuseReference(desc);
-  DnnlStep step;
-  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
-  step.output(DNNL_ARG_DIFF_SRC, d.x, desc.diff_src_desc());
-  step.finish(Backward(desc), desc.scratchpad_desc());
-  return step;
+  return dataStepOf<Backward>(desc, {d.x, d.w, nullptr, d.y});
 }
 
-/// Slots dy, x, dw.
 DnnlStep weightStep(const Descs &d) {
   using Backward = dnnl::deconvolution_backward_weights;
   const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW,
                                                                  d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
   refuseReference(desc);
-  DnnlStep step;
-  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
-  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.output(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc());
-  step.finish(Backward(desc), desc.scratchpad_desc());
-  return step;
+  return weightStepOf<Backward>(desc, {d.x, d.w, nullptr, d.y});
 }
 
-/// Positions of operands in a node; kNone: the operand does not exist or is not requested.
-struct Ports {
-  static constexpr int8_t kNone = -1;
-  int8_t x = kNone, w = kNone, b = kNone, dy = kNone;    // inputs
-  int8_t y = kNone, dx = kNone, dw = kNone, db = kNone;  // outputs
-};
+using Ports = ConvolutionPorts;
 
 /// Computes each of the three maps by a oneDNN step if there is one.
 template <class T> class DeconvolutionKernel : public PreparedKernel {
@@ -191,8 +168,8 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
       if (!guarded(site, [&] { step = make(describe(g, layouts)); })) step = DnnlStep();
     };
     tryStep(at.y, forward, {in(at.x), out(at.y)}, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
-    tryStep(at.dx, data, {out(at.dx), in(at.dy)}, dataStep);
-    tryStep(at.dw, weight, {in(at.x), in(at.dy)}, weightStep);
+    tryStep(at.dx, data, {out(at.dx), in(at.dy)}, [](const Descs &d) { return dataStep(d); });
+    tryStep(at.dw, weight, {in(at.x), in(at.dy)}, [](const Descs &d) { return weightStep(d); });
   }
 
   void toOutput(T *x, T *w, T *b, T *y, T *scratch) {
@@ -210,23 +187,6 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
   DnnlStep forward, data, weight;
 };
 
-ChannelsLastOperands channelsLastOperands(const ConvGeometry &g, const Ports &at) {
-  using Operands = ChannelsLastOperands;
-  Operands operands;
-  auto add = [&](auto &list, int8_t port, Operands::Matrices (*describe)(size_t, const ConvGeometry &)) {
-    if (port != Ports::kNone) list.push_back(describe(static_cast<size_t>(port), g));
-  };
-  constexpr auto kLikeX = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.out); };
-  constexpr auto kLikeY = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.in); };
-  add(operands.in, at.x, kLikeX);
-  add(operands.in, at.w, Operands::filters);
-  add(operands.in, at.dy, kLikeY);
-  add(operands.out, at.y, kLikeY);
-  add(operands.out, at.dx, kLikeX);
-  add(operands.out, at.dw, Operands::filters);
-  return operands;
-}
-
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const ConvGeometry &g, const Ports &at) {
   std::unique_ptr<PreparedKernel> kernel;
   const ConvGeometry first = g.channelsLast ? withChannelsFirst(g) : g;
@@ -240,7 +200,8 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const ConvGeometry 
     if (isMoved && !made->isComplete()) return;
     kernel = std::move(made);
     if (g.channelsLast)
-      kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(first, at), site.threads);
+      kernel =
+          aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(first, first.out, first.in, at), site.threads);
   });
   return kernel;
 }

@@ -215,6 +215,24 @@ template std::unique_ptr<PreparedKernel> aroundChannelsFirst<float>(std::unique_
 template std::unique_ptr<PreparedKernel> aroundChannelsFirst<double>(std::unique_ptr<PreparedKernel>,
                                                                      ChannelsLastOperands, unsigned);
 
+ChannelsLastOperands channelsLastOperands(const ConvGeometry &g, const ImageView &x, const ImageView &y,
+                                          const ConvolutionPorts &at) {
+  ChannelsLastOperands operands;
+  auto addImages = [](auto &list, int8_t port, const ImageView &view) {
+    if (port != ConvolutionPorts::kNone) list.push_back(ChannelsLastOperands::images(static_cast<size_t>(port), view));
+  };
+  auto addFilters = [&](auto &list, int8_t port) {
+    if (port != ConvolutionPorts::kNone) list.push_back(ChannelsLastOperands::filters(static_cast<size_t>(port), g));
+  };
+  addImages(operands.in, at.x, x);
+  addFilters(operands.in, at.w);
+  addImages(operands.in, at.dy, y);
+  addImages(operands.out, at.y, y);
+  addImages(operands.out, at.dx, x);
+  addFilters(operands.out, at.dw);
+  return operands;
+}
+
 template class GemmConvolution<float>;
 template class GemmConvolution<double>;
 
@@ -279,35 +297,15 @@ template <class T> class WeightGradKernel : public PreparedKernel {
   GemmConvolution<T> maps;
 };
 
-/// Positions of x, w and y, or their gradients, among the operands; kNone: the operand does not exist or is not read.
-struct Ports {
-  static constexpr int8_t kNone = -1;
-  int8_t x = kNone, w = kNone, dy = kNone;   // inputs
-  int8_t y = kNone, dx = kNone, dw = kNone;  // outputs
-};
-
-ChannelsLastOperands channelsLastOperands(const KernelSite &site, const ConvGeometry &g, const Ports &at) {
-  using Operands = ChannelsLastOperands;
-  Operands operands;
-  auto add = [&](auto &list, int8_t port, Operands::Matrices (*describe)(size_t, const ConvGeometry &)) {
-    if (port != Ports::kNone) list.push_back(describe(static_cast<size_t>(port), g));
-  };
-  auto wanted = [&](int8_t port) {
-    return port != Ports::kNone && site.wants(static_cast<size_t>(port)) ? port : Ports::kNone;
-  };
-  constexpr auto kLikeX = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.in); };
-  constexpr auto kLikeY = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.out); };
-  add(operands.in, at.x, kLikeX);
-  add(operands.in, at.w, Operands::filters);
-  add(operands.in, at.dy, kLikeY);
-  add(operands.out, wanted(at.y), kLikeY);
-  add(operands.out, wanted(at.dx), kLikeX);
-  add(operands.out, wanted(at.dw), Operands::filters);
-  return operands;
+/// Without the outputs that are not requested.
+ConvolutionPorts requested(const KernelSite &site, ConvolutionPorts at) {
+  for (int8_t *port : {&at.y, &at.dx, &at.dw})
+    if (*port != ConvolutionPorts::kNone && !site.wants(static_cast<size_t>(*port))) *port = ConvolutionPorts::kNone;
+  return at;
 }
 
 template <template <class> class Kernel>
-std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const Ports &at) {
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const ConvolutionPorts &at) {
   const ConvGeometry own = convolutionGeometry(*site.kind, data, output);
   const ConvGeometry g = own.channelsLast ? withChannelsFirst(own) : own;
   std::unique_ptr<PreparedKernel> kernel;
@@ -319,7 +317,8 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims out
     if (!GemmConvolution<T>(g).isPossible()) return;
     kernel = std::make_unique<Kernel<T>>(g);
     if (own.channelsLast)
-      kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(site, g, at), site.threads);
+      kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(g, g.in, g.out, requested(site, at)),
+                                      site.threads);
   });
   return kernel;
 }

@@ -53,6 +53,17 @@ struct ChannelsLastOperands {
   }
 };
 
+/// Positions of operands in a node that convolves or deconvolves; kNone: the operand does not exist or is not requested.
+struct ConvolutionPorts {
+  static constexpr int8_t kNone = -1;
+  int8_t x = kNone, w = kNone, b = kNone, dy = kNone;    // inputs
+  int8_t y = kNone, dx = kNone, dw = kNone, db = kNone;  // outputs
+};
+
+/// `x` and `y` are the images of the node's data and result, `g` the convolution's geometry.
+ChannelsLastOperands channelsLastOperands(const ConvGeometry &g, const ImageView &x, const ImageView &y,
+                                          const ConvolutionPorts &at);
+
 /// Wraps `kernel`, which has the channels first, for such operands: transposes them before it runs, and back afterwards.
 template <class T>
 std::unique_ptr<PreparedKernel> aroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel,

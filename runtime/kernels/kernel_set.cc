@@ -97,18 +97,18 @@ class Selection {
   /// Views into columns of this object, valid until the next call.
   KernelSite siteOf(NodeId n) {
     operands.clear();
-    wishes.clear();
+    requested.clear();
     ArrayRef<Value> inputs = graph.inputs(n);
     for (Value v : inputs) addOperand(graph.entry(v));
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       addOperand(output(n, o));
-      wishes.push_back(requests.request[output(n, o)] == Request::Null ? Request::Null : Request::Write);
+      requested.push_back(requests.request[output(n, o)] == Request::Null ? Request::Null : Request::Write);
     }
     KernelSite site;
     site.kind = &graph.kind(n);
     site.in = ArrayRef(operands).take_front(inputs.size());
     site.out = ArrayRef(operands).drop_front(inputs.size());
-    site.requests = wishes;
+    site.requests = requested;
     site.isTraining = options.forms.empty() ? options.isTraining : options.forms[n.value].isTraining;
     site.threads = options.threads;
     site.keepsTape = tapeReader[n].isValid();
@@ -120,7 +120,7 @@ class Selection {
     const KernelSite site = siteOf(n);
     for (const TensorRef &operand : operands)
       if (operand.size() == 0) return nullptr;
-    const Widening widening(*site.kind, site.in, site.out, wishes);
+    const Widening widening(*site.kind, site.in, site.out, requested);
     if (!widening.isNeeded()) return rows[n]->make(site);
     std::unique_ptr<WidenedKernel> kernel = WidenedKernel::create(site, widening, rows[n]->make);
     return kernel && kernel->isFast() ? std::move(kernel) : nullptr;
@@ -161,7 +161,7 @@ class Selection {
   EntryMap<Layout> lastLayouts;
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   std::vector<TensorRef> operands;
-  std::vector<Request> wishes;
+  std::vector<Request> requested;
   NodeMap<NodeId> tapeReader, tapeSource;  // by forward node, by gradient node; invalid: none
 };
 

@@ -1,7 +1,7 @@
 // Tested by tests/fast_kernel_table_test.cc
 #include "runtime/kernels/table.h"
 
-#include "ops/families.h"
+#include "ops/builtin.h"
 #include "runtime/kernels/factories.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -322,88 +322,12 @@ constexpr StringRef kVectorisedLoops[] = {
     "trunc",
 };
 
-constexpr const OpFamily *kFamilies[] = {
-    &kZerosOnesFamily,
-    &kCastFamily,
-    &kRoundingFamily,
-    &kElementwiseBinaryFamily,
-    &kElementwiseUnaryFamily,
-    &kElementwiseScalarFamily,
-    &kDotFamily,
-    &kBatchDotFamily,
-    &kConcatFamily,
-    &kStraightThroughFamily,
-    &kActivationFamily,
-    &kLeakyReluFamily,
-    &kBatchNormFamily,
-    &kConvolutionFamily,
-    &kPoolingFamily,
-    &kFullyConnectedFamily,
-    &kSoftmaxOutputFamily,
-    &kExtremaFamily,
-    &kPowerFamily,
-    &kBroadcastFamily,
-    &kBroadcastToFamily,
-    &kReduceFamily,
-    &kGammaFunctionsFamily,
-    &kComparisonFamily,
-    &kSpecialFunctionsFamily,
-    &kWhereFamily,
-    &kSoftmaxFamily,
-    &kSoftmaxActivationFamily,
-    &kLrnFamily,
-    &kDropoutFamily,
-    &kLayerNormFamily,
-    &kDeconvolutionFamily,
-    &kOptimizerFamily,
-    &kLossFamily,
-    &kTakeFamily,
-    &kGatherNdFamily,
-    &kPickFamily,
-    &kIndexCopyFamily,
-    &kRnnFamily,
-    &kInterleavedMatmulFamily,
-    &kLinalgGemmFamily,
-    &kReduceExtremaFamily,
-    &kTrigonometricFamily,
-    &kActivationFunctionsFamily,
-    &kReshapeFamily,
-    &kShapeOpsFamily,
-    &kProductFamily,
-    &kSplitStackFamily,
-    &kTransposeFamily,
-    &kSliceFamily,
-    &kCropFamily,
-    &kRepeatFamily,
-    &kReverseFamily,
-    &kDepthToSpaceFamily,
-    &kPadFamily,
-    &kUpSamplingFamily,
-    &kBilinearResizeFamily,
-    &kAdaptivePoolingFamily,
-    &kInstanceNormFamily,
-    &kGroupNormFamily,
-    &kL2NormalizationFamily,
-    &kRegressionOutputFamily,
-    &kOrderingFamily,
-    &kAlongAxisFamily,
-    &kNormFamily,
-    &kCumsumFamily,
-    &kSoftmaxCrossEntropyFamily,
-    &kIm2colFamily,
-};
-
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
                                     LayoutRole::Plain};
 
 constexpr FastKernelRow kLoopRow = {"", fast::referenceLoop, LayoutRole::Elements};
 constexpr FastKernelRow kElementwiseRow = {"", fast::sliced, LayoutRole::Elements};
 constexpr FastKernelRow kStepRow = {"", fast::optimizerStep, LayoutRole::Elements};
-
-/// A host's operator that merely has the name of a built-in one is not built in.
-bool isBuiltin(const OpDef &op) {
-  return llvm::any_of(kFamilies, [&](const OpFamily *family) { return llvm::is_contained(*family, &op); });
-}
 
 }  // namespace
 
@@ -413,16 +337,16 @@ const FastKernelRow *findFastKernel(const OpDef &op) {
   if (op.fastKernel) return &kHostRow;
   const FastKernelRow *row =
       llvm::lower_bound(kRows, op.name, [](const FastKernelRow &r, StringRef name) { return r.name < name; });
-  const bool isListed = row != std::end(kRows) && row->name == op.name && isBuiltin(op);
+  const bool isListed = row != std::end(kRows) && row->name == op.name && isBuiltinOp(op);
   if (isListed) return row;
-  if (op.flags.isStep && isBuiltin(op)) return &kStepRow;
+  if (op.flags.isStep && isBuiltinOp(op)) return &kStepRow;
   if (!op.flags.isElementwise) return nullptr;
   const bool isLoop = std::binary_search(std::begin(kVectorisedLoops), std::end(kVectorisedLoops), op.name);
-  return isLoop && isBuiltin(op) ? &kLoopRow : &kElementwiseRow;
+  return isLoop && isBuiltinOp(op) ? &kLoopRow : &kElementwiseRow;
 }
 
 LayoutRole referenceRole(const OpDef &op) {
-  return op.flags.isStep && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
+  return op.flags.isStep && isBuiltinOp(op) ? LayoutRole::Elements : LayoutRole::Plain;
 }
 
 }  // namespace gradc

@@ -65,7 +65,7 @@ void addLoop(ArrayProgram &p);
 
 /// The program with the gradient of `loss`.
 llvm::Expected<FluidResult> emit(ArrayProgram &p);
-/// The largest difference of p@GRAD in `emitted` from the central differences of `loss`.
+/// The distance of p@GRAD in `emitted` from the central differences of `loss`.
 double worstDifference(ArrayProgram &p, const BlockProgram &emitted);
 /// Compares p@GRAD of that program with central differences of `loss`; returns whether the gradients of elements are added up,
 /// which is not Paddle's form.

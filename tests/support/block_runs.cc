@@ -1,12 +1,11 @@
 #include "tests/support/block_runs.h"
 
 #include "tests/support/dice.h"
+#include "tests/support/differences.h"
 
 #include "ir/shape.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
-
-#include <cmath>
 
 using namespace llvm;
 
@@ -90,16 +89,18 @@ Expected<std::vector<Array>> runHeads(Context &context, const Graph &graph, std:
   return heads;
 }
 
+MutableArrayRef<double> elements(Array &array) {
+  const TensorRef tensor = array.ref();
+  return {tensor.as<double>(), static_cast<size_t>(tensor.size())};
+}
+
 double largestDifference(const TensorRef &ours, const TensorRef &theirs) {
-  if (ours.size() != theirs.size()) return HUGE_VAL;
-  double worst = 0;
-  for (int64_t i = 0; i < ours.size(); ++i) {
-    const double a = readElement(ours, i), b = readElement(theirs, i);
-    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    if (!std::isfinite(a) || !std::isfinite(b)) return HUGE_VAL;
-    worst = std::fmax(worst, std::abs(a - b) / std::fmax(1, std::abs(b)));
-  }
-  return worst;
+  auto numbers = [](const TensorRef &tensor) {
+    std::vector<double> list;
+    for (int64_t i = 0; i < tensor.size(); ++i) list.push_back(readElement(tensor, i));
+    return list;
+  };
+  return relativeDistance(numbers(ours), numbers(theirs));
 }
 
 }  // namespace gradc::testing

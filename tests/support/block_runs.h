@@ -26,8 +26,10 @@ std::vector<NamedArray> drawnBindings(const Graph &graph, uint64_t seed);
 /// The heads, run with the reference backend in training form.
 llvm::Expected<std::vector<Array>> runHeads(Context &context, const Graph &graph, std::vector<NamedArray> bindings);
 
-/// The largest difference of two arrays, relative to elements beyond 1; infinity for different sizes, and where elements that are
-/// not finite differ.
+/// Of an array of float64, to be changed.
+llvm::MutableArrayRef<double> elements(Array &array);
+
+/// relativeDistance of the elements.
 double largestDifference(const TensorRef &ours, const TensorRef &theirs);
 
 }  // namespace gradc::testing

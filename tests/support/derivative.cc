@@ -1,4 +1,4 @@
-// Central differences. Tested by tests/conformance_test.cc
+// Tested by tests/conformance_test.cc
 #include "tests/support/derivative.h"
 
 #include "ir/error.h"
@@ -17,30 +17,6 @@ double drawNumber(uint64_t stream, uint64_t index) {
   RandomKey key{77, stream, 0};
   double number = 0.1 + 1.1 * key.uniform(2 * index);
   return key.uniform(2 * index + 1) < 0.5 ? -number : number;
-}
-
-Expected<double> differenceAlong(std::vector<double> &at, ArrayRef<double> direction, double step,
-                                 function_ref<Expected<double>()> f) {
-  const std::vector<double> base = at;
-  double sides[2];
-  for (int side : {0, 1}) {
-    for (size_t e = 0; e < base.size(); ++e) at[e] = base[e] + (side ? step : -step) * direction[e];
-    Expected<double> value = f();
-    at = base;
-    if (!value) return value.takeError();
-    sides[side] = *value;
-  }
-  return (sides[1] - sides[0]) / (2 * step);
-}
-
-std::vector<double> differences(std::vector<double> &at, double step, function_ref<double()> f) {
-  std::vector<double> found, direction(at.size(), 0);
-  for (double &along : direction) {
-    along = 1;
-    found.push_back(cantFail(differenceAlong(at, direction, step, [&] { return Expected<double>(f()); })));
-    along = 0;
-  }
-  return found;
 }
 
 namespace {

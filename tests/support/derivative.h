@@ -6,6 +6,7 @@
 // (HO-06).
 #pragma once
 
+#include "tests/support/differences.h"
 #include "tests/support/naive.h"
 
 namespace gradc::testing {
@@ -33,13 +34,6 @@ Findings checkDerivatives(Context &context, const Graph &graph, std::vector<std:
 /// there are any.
 llvm::Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
                                       uint32_t order, const Bindings *bindings = nullptr);
-
-/// (f(at + step · direction) − f(at − step · direction)) / (2 · step), where `f` reads `at`, which is restored
-/// afterwards.
-llvm::Expected<double> differenceAlong(std::vector<double> &at, llvm::ArrayRef<double> direction, double step,
-                                       llvm::function_ref<llvm::Expected<double>()> f);
-/// The same along every element by itself.
-std::vector<double> differences(std::vector<double> &at, double step, llvm::function_ref<double()> f);
 
 /// A number of (-1.2, 1.2), at least 0.1 away from 0; the same for equal arguments.
 double drawNumber(uint64_t stream, uint64_t index);

@@ -27,18 +27,13 @@ inline Bindings drawn(std::initializer_list<std::pair<llvm::StringRef, std::vect
   return bindings;
 }
 
-inline bool hasVariable(const Graph &graph, llvm::StringRef name) {
-  for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    if (graph.isVariable(NodeId(n)) && graph.name(NodeId(n)) == name) return true;
-  return false;
-}
-
 /// Those that the graph has: what only steps read that are not run is gone with them.
 inline std::vector<NamedArray> arraysOf(const Graph &graph, const Bindings &bindings) {
   std::vector<NamedArray> arrays;
-  for (const Binding &binding : bindings)
-    if (hasVariable(graph, binding.name))
-      arrays.push_back({binding.name.str(), doubles(binding.shape, binding.values)});
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (const Binding &binding : bindings)
+      if (graph.isVariable(NodeId(n)) && graph.name(NodeId(n)) == binding.name)
+        arrays.push_back({binding.name.str(), doubles(binding.shape, binding.values)});
   return arrays;
 }
 
