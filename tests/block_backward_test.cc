@@ -254,10 +254,11 @@ TEST(BlockBackward, E_48_GradientsOfOperandsThatAreNotThere) {
             "[bad_entry] block 0, operator 1 (conditional_block_grad): the operand whose gradient is "
             "'x@GRAD' names no variable");
   const std::string rest =
-      " (abs_grad): 'b' would be the gradient of operand 1 in slot 'X' of 'abs', which has no such "
+      " (stack_grad): 'b' would be the gradient of operand 1 in slot 'X' of 'stack', which has no such "
       "operand";
-  constexpr StringLiteral gradient = "abs_grad X=x Out@GRAD=g -> X@GRAD=a,b";
-  EXPECT_EQ(errorOfGraph(programOf(("abs X=x -> Out=y\n" + gradient).str())), "[bad_entry] block 0, operator 1" + rest);
+  constexpr StringLiteral gradient = "stack_grad X=x Y@GRAD=g -> X@GRAD=a,b";
+  EXPECT_EQ(errorOfGraph(programOf(("stack X=x -> Y=y\n" + gradient).str())),
+            "[bad_entry] block 0, operator 1" + rest);
   EXPECT_EQ(errorOfGraph(programOf(gradient)), "[bad_entry] block 0, operator 0" + rest) << "recomputed";
 }
 

@@ -35,9 +35,12 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
       if (written.empty() && name != kEmptyName) written = ", where it writes '" + program.text(name).str() + "'";
     });
     const bool isUnknown = form.state == Form::Unknown;
-    return failureAt(program, block, index, isUnknown ? ErrorKind::UnknownOp : ErrorKind::NotDifferentiable,
-                     (isUnknown ? "unknown operator '" + type + "'" : "'" + type + "' has no gradient operator and") +
-                         " is between a loss and a parameter" + written);
+    Failure failure =
+        failureAt(program, block, index, isUnknown ? ErrorKind::UnknownOp : ErrorKind::NotDifferentiable,
+                  (isUnknown ? "unknown operator '" + type + "'" : "'" + type + "' has no gradient operator and") +
+                      " is between a loss and a parameter" + written);
+    if (isUnknown) return failure;
+    return std::move(failure).note("the gradient as a graph goes through it");
   }
   BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) {

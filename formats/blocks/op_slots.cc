@@ -60,7 +60,7 @@ std::optional<OpSlots> slotsOfGradient(const GradientForm &form) {
     while (source.consume_back(kSuffix)) isOptional = true;
     const OpSlot *of = slotNamed(known->inputs, source);
     if (!of) of = slotNamed(known->outputs, source);
-    to.push_back({from.name, !of || of->isList, isOptional || !of || of->isOptional, false});
+    to.push_back({from.name, !of || of->isList, isOptional || !of || of->isOptional || of->isAuxiliary, false});
   };
   for (const GradientForm::Slot &slot : form.inputs) add(slot, slots.inputs);
   for (const GradientForm::Slot &slot : form.outputs) add(slot, slots.outputs);
