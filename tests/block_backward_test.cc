@@ -281,8 +281,7 @@ TEST(BlockBackward, E_48_GradientsOfOperandsThatAreNotThere) {
       " (stack_grad): 'b' would be the gradient of operand 1 in slot 'X' of 'stack', which has no such "
       "operand";
   constexpr StringLiteral gradient = "stack_grad X=x Y@GRAD=g -> X@GRAD=a,b";
-  EXPECT_EQ(errorOfGraph(programOf(("stack X=x -> Y=y\n" + gradient).str())),
-            "[bad_entry] block 0, operator 1" + rest);
+  EXPECT_EQ(errorOfGraph(programOf(("stack X=x -> Y=y\n" + gradient).str())), "[bad_entry] block 0, operator 1" + rest);
   EXPECT_EQ(errorOfGraph(programOf(gradient)), "[bad_entry] block 0, operator 0" + rest) << "recomputed";
 }
 

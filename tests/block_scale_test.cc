@@ -119,7 +119,8 @@ TEST(BlockScale, CLI_06_FilesOfManyBlocks) {
 }
 
 TEST(BlockScale, CLI_06_AHundredThousandBlocksAndAMillionOperators) {
-  for (const auto &[make, n] : {std::pair<Maker, uint32_t>(branches, 100'000), std::pair<Maker, uint32_t>(chain, 1'000'000)}) {
+  for (const auto &[make, n] :
+       {std::pair<Maker, uint32_t>(branches, 100'000), std::pair<Maker, uint32_t>(chain, 1'000'000)}) {
     TestContext context;
     Expected<FluidResult> made = appendBackward(context, make(n), lossOf());
     ASSERT_TRUE(!!made) << describeWithNotes(made.takeError());

@@ -152,6 +152,28 @@ TEST(BlockSecondGradient, HO_09_ThroughStraightLines) {
     EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0, .inPlacePercent = 20}), "") << "seed " << seed;
 }
 
+/// Its names show that it has been differentiated. A call that began anew would read stale gradients.
+TEST(BlockSecondGradient, NAME_07_AProgramWithItsGradientCountsAsCalled) {
+  std::string found[3];
+  for (uint32_t priorCalls : {0u, 1u, 2u}) {
+    TestContext context;
+    BlockProgram program =
+        cantFail(appendBackward(context, programOf("tanh X=p -> Out=a\nelementwise_mul X=a Y=p -> Out=b\n"
+                                                   "reduce_sum X=b -> Out=loss"),
+                                lossOf()))
+            .program;
+    program.addVariable(0, {program.intern("again"), FluidType::LodTensor, FluidType::Fp64, {}, 0});
+    addOp(program, 0, "reduce_sum", {{"X", {"p@GRAD"}}}, {{"Out", {"again"}}});
+    FluidRequest request = lossOf("again");
+    request.priorCalls = priorCalls;
+    const FluidResult made = cantFail(appendBackward(context, std::move(program), request));
+    found[priorCalls] = dump(made.program, 0) + pairsOf(made);
+  }
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_NE(found[1], found[2]);
+  EXPECT_TRUE(StringRef(found[0]).ends_with("p=grad/grad/p@GRAD ")) << found[0];
+}
+
 /// Emitted programs refuse it by name, and no gradient is lost in silence.
 TEST(BlockSecondGradient, HO_09_E_02_AnEmittedProgramRefusesIt) {
   struct Case {
@@ -161,8 +183,9 @@ TEST(BlockSecondGradient, HO_09_E_02_AnEmittedProgramRefusesIt) {
       {"while_grad", "assign X=x -> Out=s\n"
                      "while:1 Condition=cond X=s,p,n -> Out=s,cond StepScopes=scopes\nreduce_sum X=s -> Out=loss\n"
                      "block 1 in 0\nmatmul_v2 X=s Y=p -> Out=a\nassign X=a -> Out=s\nless_than X=s Y=n -> Out=cond"},
-      {"conditional_block_grad", "conditional_block:1 Cond=cond Input=p -> Out=y Scope=scope\nreduce_sum X=y -> Out=loss\n"
-                                 "block 1 in 0\nsquare X=p -> Out=y"}};
+      {"conditional_block_grad",
+       "conditional_block:1 Cond=cond Input=p -> Out=y Scope=scope\nreduce_sum X=y -> Out=loss\n"
+       "block 1 in 0\nsquare X=p -> Out=y"}};
   for (const auto &[type, text] : cases)
     for (uint32_t priorCalls : {0u, 1u}) {
       TestContext context;

@@ -53,8 +53,9 @@ TEST(CliBlocks, E_48_SlotsAreCheckedWhateverIsMadeOfTheProgram) {
                            "show p.json", "verify p.json", "convert p.json"}) {
     const ToolResult done = folder.run(verb);
     EXPECT_EQ(done.code, 1) << verb;
-    EXPECT_TRUE(contains(done.err, "block 0, operator 1 (elementwise_mul): slot 'Y' holds 2 variables, from 'a' to 'p', "
-                                   "expected one [bad_entry]"))
+    EXPECT_TRUE(contains(done.err,
+                         "block 0, operator 1 (elementwise_mul): slot 'Y' holds 2 variables, from 'a' to 'p', "
+                         "expected one [bad_entry]"))
         << verb << "\n"
         << done.err;
   }
@@ -68,9 +69,11 @@ TEST(CliBlocks, NAME_07_AProgramThatHasItsGradientIsNotDifferentiatedForTheFirst
   // The loss of the second call is made of the first one's gradient.
   std::string text = folder.read("first.json");
   const StringRef first = "\"parent\":-1,\"vars\":{";
-  text.replace(text.find(first), first.size(), first.str() + variable("q", "[2]") + "," + variable("loss2", "[]") + ",");
+  text.replace(text.find(first), first.size(),
+               first.str() + variable("q", "[2]") + "," + variable("loss2", "[]") + ",");
   const size_t end = text.find("],\"parent\":-1");
-  text.insert(end, "," + op("square", R"("X":["p@GRAD"])", "q") + "," + op("reduce_sum", R"("X":["q"])", "loss2", kAll));
+  text.insert(end,
+              "," + op("square", R"("X":["p@GRAD"])", "q") + "," + op("reduce_sum", R"("X":["q"])", "loss2", kAll));
   folder.write("second.json", text);
   const ToolResult done = folder.run("grad second.json --of loss2 --wrt x,p -o both.json");
   ASSERT_EQ(done.code, 0) << done.err;
@@ -102,7 +105,8 @@ TEST(CliBlocks, HOOK_02_ACallThatClipsErrors) {
 
 TEST(CliBlocks, CheckpointsThatDoNotCountAreTold) {
   const ScratchFolder folder;
-  folder.write("p.json", program("[2]", "[2]", R"(,"call":{"api":"append_backward","loss":"loss","checkpoints":["a"]})"));
+  folder.write("p.json",
+               program("[2]", "[2]", R"(,"call":{"api":"append_backward","loss":"loss","checkpoints":["a"]})"));
   const ToolResult done = folder.run("grad p.json");
   EXPECT_EQ(done.code, 0);
   EXPECT_TRUE(contains(done.err, "warning: 'checkpoints' of 'call' do not count")) << done.err;

@@ -67,9 +67,10 @@ TEST(OpSlots, E_48_ASlotHoldsMoreThanOne) {
 }
 
 TEST(OpSlots, E_48_ASlotThatTheTypeDoesNotHave) {
-  EXPECT_EQ(refused("tanh X=p Y=x -> Out=a\nreduce_sum X=a -> Out=loss"),
-            "[bad_entry] block 0, operator 0 (tanh): slot 'Y', which holds 'x', is not one of the slots of its operands; "
-            "they are X");
+  EXPECT_EQ(
+      refused("tanh X=p Y=x -> Out=a\nreduce_sum X=a -> Out=loss"),
+      "[bad_entry] block 0, operator 0 (tanh): slot 'Y', which holds 'x', is not one of the slots of its operands; "
+      "they are X");
   EXPECT_EQ(refused("tanh X=p -> Out=a Mask=b\nreduce_sum X=a -> Out=loss"),
             "[bad_entry] block 0, operator 0 (tanh): slot 'Mask', which holds 'b', is not one of the slots of its "
             "results; they are Out");
@@ -88,9 +89,10 @@ TEST(OpSlots, E_48_GradientOperatorsHaveTheSlotsOfTheirForms) {
   EXPECT_EQ(refused("tanh X=p -> Out=a\ntanh_grad Out=a Out@GRAD=x,x -> X@GRAD=loss"),
             "[bad_entry] block 0, operator 1 (tanh_grad): slot 'Out@GRAD' holds 2 variables, from 'x' to 'x', expected "
             "one");
-  EXPECT_EQ(refused("tanh X=p -> Out=a\ntanh_grad Out=a Out@GRAD=x -> X@GRADS=loss"),
-            "[bad_entry] block 0, operator 1 (tanh_grad): slot 'X@GRADS', which holds 'loss', is not one of the slots of "
-            "its results; they are X@GRAD");
+  EXPECT_EQ(
+      refused("tanh X=p -> Out=a\ntanh_grad Out=a Out@GRAD=x -> X@GRADS=loss"),
+      "[bad_entry] block 0, operator 1 (tanh_grad): slot 'X@GRADS', which holds 'loss', is not one of the slots of "
+      "its results; they are X@GRAD");
 }
 
 TEST(OpSlots, E_48_AResultThatOnlyTheGradientNeeds) {

@@ -154,7 +154,8 @@ Error BlockReader::readOps() {
 std::vector<uint32_t> BlockReader::opsOf(const Frozen &frozen) const {
   std::vector<uint32_t> ops(frozen.graph.numNodes(), BlockOrigins::kNone);
   for (uint32_t n = 0; n < opOf.size(); ++n)
-    if (const NodeId made = frozen.newId[n]; made.isValid() && !frozen.graph.isVariable(made)) ops[made.value] = opOf[n];
+    if (const NodeId made = frozen.newId[n]; made.isValid() && !frozen.graph.isVariable(made))
+      ops[made.value] = opOf[n];
   return ops;
 }
 

@@ -98,8 +98,8 @@ GradientMaker::Form GradientMaker::parse(StringRef type, StringRef text) {
   for (const GradientForm::Slot &slot : parts.inputs) form.inputs.push_back(internSlot(slot));
   if (const OpSlots *slots = slotsOfType(type))
     for (auto [slot, made] : zip(parts.inputs, form.inputs))
-      made.isAuxiliary = llvm::any_of(
-          slots->outputs, [&](const OpSlot &out) { return out.isAuxiliary && out.name == slot.source; });
+      made.isAuxiliary =
+          llvm::any_of(slots->outputs, [&](const OpSlot &out) { return out.isAuxiliary && out.name == slot.source; });
   for (const GradientForm::Slot &slot : parts.outputs) form.outputs.push_back(internSlot(slot));
   return form;
 }

@@ -37,20 +37,17 @@ constexpr OpSlotRow kRows[] = {
     {"max_pool2d_with_index max_pool3d_with_index", "X -> Out, Mask"},
     {"multi_dot sum", "X* -> Out"},
     {"fold unfold", "X -> Y"},
-    {"adadelta",
-     "Param, Grad, AvgSquaredGrad, AvgSquaredUpdate, LearningRate, MasterParam? -> ParamOut, "
-     "AvgSquaredGradOut, AvgSquaredUpdateOut, MasterParamOut?"},
-    {"adamw",
-     "Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow, MasterParam?, SkipUpdate?, "
-     "Beta1Tensor?, Beta2Tensor?, EpsilonTensor? -> ParamOut, Moment1Out, Moment2Out, Beta1PowOut, "
-     "Beta2PowOut, MasterParamOut?"},
+    {"adadelta", "Param, Grad, AvgSquaredGrad, AvgSquaredUpdate, LearningRate, MasterParam? -> ParamOut, "
+                 "AvgSquaredGradOut, AvgSquaredUpdateOut, MasterParamOut?"},
+    {"adamw", "Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow, MasterParam?, SkipUpdate?, "
+              "Beta1Tensor?, Beta2Tensor?, EpsilonTensor? -> ParamOut, Moment1Out, Moment2Out, Beta1PowOut, "
+              "Beta2PowOut, MasterParamOut?"},
     {"addmm", "Input, X, Y -> Out"},
     {"affine_grid", "Theta, OutputShape? -> Output"},
     {"assign", "X? -> Out"},
     {"atan2", "X1, X2 -> Out"},
-    {"batch_norm",
-     "X, Scale?, Bias?, Mean, Variance, MomentumTensor? -> Y, MeanOut, VarianceOut, SavedMean~, "
-     "SavedVariance~, ReserveSpace?"},
+    {"batch_norm", "X, Scale?, Bias?, Mean, Variance, MomentumTensor? -> Y, MeanOut, VarianceOut, SavedMean~, "
+                   "SavedVariance~, ReserveSpace?"},
     {"bce_loss", "X, Label -> Out"},
     {"bilinear_tensor_product", "X, Y, Weight, Bias? -> Out"},
     {"check_finite_and_unscale", "X*, Scale -> Out*, FoundInfinite"},
@@ -107,9 +104,8 @@ constexpr OpSlotRow kRows[] = {
     {"softmax_with_cross_entropy", "Logits, Label -> Softmax, Loss"},
     {"split", "X, AxisTensor?, SectionsTensorList*? -> Out*"},
     {"stack", "X* -> Y"},
-    {"strided_slice",
-     "Input, StartsTensor?, StartsTensorList*?, EndsTensor?, EndsTensorList*?, StridesTensor?, "
-     "StridesTensorList*? -> Out"},
+    {"strided_slice", "Input, StartsTensor?, StartsTensorList*?, EndsTensor?, EndsTensorList*?, StridesTensor?, "
+                      "StridesTensorList*? -> Out"},
     {"take_along_axis", "Input, Index -> Result"},
     {"tensor_array_to_tensor", "X -> Out, OutIndex"},
     {"tile", "X, RepeatTimes?, repeat_times_tensor*? -> Out"},

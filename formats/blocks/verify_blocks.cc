@@ -95,8 +95,7 @@ Error blameOp(const BlockProgram &program, uint32_t block, size_t index, Error e
     const BlockOp &op = program.blocks[block].ops[index];
     info.message = describe(program, block, index) + ": " + info.message;
     info.place = {NodeId(), op.offset, {}};
-    if (op.callstack.isValid())
-      info.notes.push_back({"created at " + callSite(program.text(op.callstack)), {}});
+    if (op.callstack.isValid()) info.notes.push_back({"created at " + callSite(program.text(op.callstack)), {}});
   });
 }
 

@@ -34,10 +34,12 @@ struct AttrForm {
   enum { Integer, Single, Double, Text } value;
 };
 constexpr AttrForm kForms[] = {
-    {"INT", 0, 3, AttrForm::Integer},       {"FLOAT", 1, 4, AttrForm::Single},     {"STRING", 2, 5, AttrForm::Text},
-    {"INTS", 3, 6, AttrForm::Integer},      {"FLOATS", 4, 7, AttrForm::Single},    {"STRINGS", 5, 8, AttrForm::Text},
-    {"BOOLEAN", 6, 10, AttrForm::Integer},  {"BOOLEANS", 7, 11, AttrForm::Integer}, {"BLOCK", 8, 12, AttrForm::Integer},
-    {"LONG", 9, 13, AttrForm::Integer},     {"LONGS", 11, 15, AttrForm::Integer},  {"FLOAT64S", 12, 16, AttrForm::Double},
+    {"INT", 0, 3, AttrForm::Integer},      {"FLOAT", 1, 4, AttrForm::Single},
+    {"STRING", 2, 5, AttrForm::Text},      {"INTS", 3, 6, AttrForm::Integer},
+    {"FLOATS", 4, 7, AttrForm::Single},    {"STRINGS", 5, 8, AttrForm::Text},
+    {"BOOLEAN", 6, 10, AttrForm::Integer}, {"BOOLEANS", 7, 11, AttrForm::Integer},
+    {"BLOCK", 8, 12, AttrForm::Integer},   {"LONG", 9, 13, AttrForm::Integer},
+    {"LONGS", 11, 15, AttrForm::Integer},  {"FLOAT64S", 12, 16, AttrForm::Double},
     {"FLOAT64", 15, 19, AttrForm::Double},
 };
 
