@@ -7,14 +7,14 @@ namespace {
 
 constexpr OpSlotRow kRows[] = {
     {"abs acos acosh arg_max arg_min asin asinh atan atanh bitwise_not brelu cast ceil celu "
-     "channel_shuffle cos cosh cumprod cumsum diag_v2 digamma elu erf erfinv exp expm1 fill_any_like "
-     "fill_zeros_like flip floor frobenius_norm gelu hard_shrink hard_sigmoid hard_swish increment "
-     "isfinite_v2 isinf_v2 isnan_v2 leaky_relu lgamma log log10 log1p log2 log_softmax logcumsumexp "
-     "logical_not logit logsigmoid logsumexp matrix_power maxout mean mish p_norm pad pixel_shuffle "
-     "pixel_unshuffle pool2d pool3d reciprocal reduce_max reduce_mean reduce_min reduce_prod reduce_sum "
-     "relu relu6 rnn_memory_helper round rsqrt selu share_data sigmoid sign silu sin sinh softmax softplus "
-     "softshrink softsign sqrt square squared_l2_norm stanh swish tan tanh tanh_shrink thresholded_relu "
-     "tril_triu trunc",
+     "channel_shuffle clip_by_norm cos cosh cumprod cumsum diag_v2 digamma elu erf erfinv exp expm1 "
+     "fill_any_like fill_zeros_like flip floor frobenius_norm gelu hard_shrink hard_sigmoid hard_swish "
+     "increment isfinite_v2 isinf_v2 isnan_v2 leaky_relu lgamma log log10 log1p log2 log_softmax "
+     "logcumsumexp logical_not logit logsigmoid logsumexp matrix_power maxout mean mish p_norm pad "
+     "pixel_shuffle pixel_unshuffle pool2d pool3d reciprocal reduce_max reduce_mean reduce_min reduce_prod "
+     "reduce_sum relu relu6 rnn_memory_helper round rsqrt selu share_data sigmoid sign silu sin sinh "
+     "softmax softplus softshrink softsign sqrt square squared_l2_norm stanh swish tan tanh tanh_shrink "
+     "thresholded_relu tril_triu trunc",
      "X -> Out"},
     {"bitwise_and bitwise_or bitwise_xor bmm cross dist dot elementwise_add elementwise_div "
      "elementwise_floordiv elementwise_fmax elementwise_fmin elementwise_max elementwise_min "
@@ -29,6 +29,9 @@ constexpr OpSlotRow kRows[] = {
     {"reduce_all reduce_amax reduce_amin reduce_any", "X, AxisTensor?, AxisTensorList*? -> Out"},
     {"gather_nd index_sample index_select", "X, Index -> Out"},
     {"flatten_contiguous_range squeeze2 transpose2", "X -> Out, XShape~"},
+    {"adam adamw", "Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow, MasterParam?, SkipUpdate?, "
+                   "Beta1Tensor?, Beta2Tensor?, EpsilonTensor? -> ParamOut, Moment1Out, Moment2Out, Beta1PowOut, "
+                   "Beta2PowOut, MasterParamOut?"},
     {"argsort kthvalue", "X -> Out, Indices"},
     {"assign_value eye", " -> Out"},
     {"broadcast_tensors meshgrid", "X* -> Out*"},
@@ -39,9 +42,9 @@ constexpr OpSlotRow kRows[] = {
     {"fold unfold", "X -> Y"},
     {"adadelta", "Param, Grad, AvgSquaredGrad, AvgSquaredUpdate, LearningRate, MasterParam? -> ParamOut, "
                  "AvgSquaredGradOut, AvgSquaredUpdateOut, MasterParamOut?"},
-    {"adamw", "Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow, MasterParam?, SkipUpdate?, "
-              "Beta1Tensor?, Beta2Tensor?, EpsilonTensor? -> ParamOut, Moment1Out, Moment2Out, Beta1PowOut, "
-              "Beta2PowOut, MasterParamOut?"},
+    {"adagrad", "Param, Grad, Moment, LearningRate, MasterParam? -> ParamOut, MomentOut, MasterParamOut?"},
+    {"adamax", "Param, Grad, LearningRate, Moment, InfNorm, Beta1Pow, MasterParam? -> ParamOut, MomentOut, "
+               "InfNormOut, MasterParamOut?"},
     {"addmm", "Input, X, Y -> Out"},
     {"affine_grid", "Theta, OutputShape? -> Output"},
     {"assign", "X? -> Out"},
@@ -71,6 +74,10 @@ constexpr OpSlotRow kRows[] = {
     {"instance_norm", "X, Scale?, Bias? -> Y, SavedMean~, SavedVariance~"},
     {"kldiv_loss", "X, Target -> Loss"},
     {"label_smooth", "X, PriorDist? -> Out"},
+    {"lamb", "Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow, MasterParam?, SkipUpdate? -> "
+             "ParamOut, Moment1Out, Moment2Out, Beta1PowOut?, Beta2PowOut?, MasterParamOut?"},
+    {"lars_momentum",
+     "Param*, Grad*, Velocity*, LearningRate*, MasterParam*? -> ParamOut*, VelocityOut*, MasterParamOut*?"},
     {"lerp", "X, Y, Weight -> Out"},
     {"linspace", "Start, Stop, Num -> Out"},
     {"log_loss", "Predicted, Labels -> Loss"},
@@ -91,6 +98,8 @@ constexpr OpSlotRow kRows[] = {
     {"recurrent", "inputs*?, initial_states*?, parameters*? -> outputs*?, step_scopes~"},
     {"repeat_interleave", "X, RepeatsTensor? -> Out"},
     {"reshape2", "X, Shape?, ShapeTensor*? -> Out, XShape~"},
+    {"rmsprop", "Param, MeanSquare, Grad, Moment, LearningRate, MeanGrad?, MasterParam? -> ParamOut, MomentOut, "
+                "MeanSquareOut, MeanGradOut, MasterParamOut?"},
     {"rnn", "Input, PreState*, WeightList*, SequenceLength? -> Out, DropoutState?, State*, Reserve~"},
     {"roll", "X, ShiftsTensor? -> Out"},
     {"scale", "X, ScaleTensor? -> Out"},
@@ -99,6 +108,7 @@ constexpr OpSlotRow kRows[] = {
     {"select_input", "X*, Mask -> Out"},
     {"select_output", "X, Mask -> Out*"},
     {"set_value", "Input, ValueTensor?, StartsTensorList*?, EndsTensorList*?, StepsTensorList*? -> Out"},
+    {"sgd", "Param, LearningRate, Grad, MasterParam? -> ParamOut, MasterParamOut?"},
     {"sigmoid_cross_entropy_with_logits", "X, Label, pos_weight? -> Out"},
     {"slice", "Input, StartsTensor?, EndsTensor?, StartsTensorList*?, EndsTensorList*? -> Out"},
     {"softmax_with_cross_entropy", "Logits, Label -> Softmax, Loss"},
