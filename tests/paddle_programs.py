@@ -206,7 +206,7 @@ def check(gradc, folder, name):
     if differs_in_protobuf(gradc, folder, name):
         return "FAILS", "Paddle's form gives another program"
     if made is None:
-        refusal = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        refusal = done.stderr.strip().splitlines()[:1] or ["no message"]
         is_meant = reason is not None and expected["program"] is None
         return ("differs" if is_meant else "FAILS"), f"{reason or ''} {refusal[0]}".strip()
     if made == plain(expected):
