@@ -6,6 +6,7 @@
 #include "tests/support/block_runs.h"
 #include "tests/support/dice.h"
 #include "tests/support/draw_blocks.h"
+#include "tests/support/program_desc_bytes.h"
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/block_attrs.h"
@@ -159,16 +160,39 @@ std::string disagreement(Context &context, BlockProgram program) {
   if (!engine) return "engine: " + describeWithNotes(engine.takeError());
   Expected<FluidResult> emitted = appendBackward(context, file.program, requestOf(*file.call));
   if (!emitted) return "emission: " + describeWithNotes(emitted.takeError());
+  BlockFile written;
+  written.program = BlockProgram(emitted->program);
+  const std::string json = text(written);
+  if (text(cantFail(readBlocks(context, json))) != json) return "the file of the emitted program differs";
   Expected<Gradients> ours = emittedGradients(context, emitted->program, emitted->pairs, bindings);
   if (!ours) return "reading: " + describeWithNotes(ours.takeError());
   bool isExact = true;
   return compare(*ours, *engine, isExact);
 }
 
-/// Of a drawn program.
+/// The program as it comes back from its file, which must be written again byte for byte, and as a protocol buffer, which
+/// must hold the same but for the order of parameters. Nothing where a file differs.
+std::optional<BlockProgram> fromFiles(Context &context, const BlockProgram &program) {
+  auto sorted = [](BlockFile file) {
+    llvm::sort(file.program.parameters, [&](const BlockParameter &a, const BlockParameter &b) {
+      return file.program.text(a.name) < file.program.text(b.name);
+    });
+    return text(file);
+  };
+  BlockFile file;
+  file.program = BlockProgram(program);
+  const std::string json = text(file);
+  BlockFile read = cantFail(readBlocks(context, json));
+  if (text(read) != json) return std::nullopt;
+  if (sorted(cantFail(readBlocks(context, programDescOf(json)))) != sorted(std::move(file))) return std::nullopt;
+  return std::move(read.program);
+}
+
+/// Of a drawn program, which has been in files.
 std::string disagreement(uint64_t seed, const BlockDraw &draw) {
   TestContext context;
-  return disagreement(context, drawBlocks(context, seed, draw));
+  std::optional<BlockProgram> program = fromFiles(context, drawBlocks(context, seed, draw));
+  return program ? disagreement(context, std::move(*program)) : "its files differ";
 }
 
 /// A loop of two steps, or a branch that is taken. Beside t, which its block writes, slot `Out` names `more`.
@@ -254,10 +278,10 @@ TEST(BlockBackward, E_48_GradientsOfOperandsThatAreNotThere) {
             "[bad_entry] block 0, operator 1 (conditional_block_grad): the operand whose gradient is "
             "'x@GRAD' names no variable");
   const std::string rest =
-      " (abs_grad): 'b' would be the gradient of operand 1 in slot 'X' of 'abs', which has no such "
+      " (stack_grad): 'b' would be the gradient of operand 1 in slot 'X' of 'stack', which has no such "
       "operand";
-  constexpr StringLiteral gradient = "abs_grad X=x Out@GRAD=g -> X@GRAD=a,b";
-  EXPECT_EQ(errorOfGraph(programOf(("abs X=x -> Out=y\n" + gradient).str())), "[bad_entry] block 0, operator 1" + rest);
+  constexpr StringLiteral gradient = "stack_grad X=x Y@GRAD=g -> X@GRAD=a,b";
+  EXPECT_EQ(errorOfGraph(programOf(("stack X=x -> Y=y\n" + gradient).str())), "[bad_entry] block 0, operator 1" + rest);
   EXPECT_EQ(errorOfGraph(programOf(gradient)), "[bad_entry] block 0, operator 0" + rest) << "recomputed";
 }
 

@@ -230,6 +230,59 @@ TEST_F(BlockGraphTest, E_48_MistakesNameBlockOperatorSlotAndCallSite) {
   EXPECT_EQ(describeError(graphOfBlocks(context, BlockProgram(program), options)).substr(0, 15), "[unknown_name] ");
 }
 
+TEST_F(BlockGraphTest, E_48_NodesKnowTheirOperators) {
+  addLoop();
+  BlockGraphOptions options;
+  options.heads = {"y"};
+  const BlockGraph made = cantFail(graphOfBlocks(context, program, options));
+  auto nameOf = [&](const Place &place) {
+    const std::optional<BlockOrigins::Op> op = made.origins.find(program, place);
+    return op ? describe(program, op->block, op->op) : "none";
+  };
+  NodeId loop;
+  for (uint32_t n = 0; n < made.graph.numNodes(); ++n) {
+    if (made.graph.isVariable(NodeId(n))) EXPECT_EQ(nameOf({NodeId(n)}), "none");
+    if (made.graph.opName(NodeId(n)) == "_while_loop") loop = NodeId(n);
+  }
+  EXPECT_EQ(nameOf({loop}), "block 0, operator 3 (while)");
+  EXPECT_EQ(nameOf({NodeId(0), -1, {{loop, 0}}}), "block 0, operator 3 (while)") << "its test is no block";
+  const Graph body(made.graph.bodies(loop)[1]);
+  std::string found;
+  for (uint32_t n = 0; n < body.numNodes(); ++n)
+    if (!body.isVariable(NodeId(n)))
+      found += (body.opName(NodeId(n)) + ": " + nameOf({NodeId(n), -1, {{loop, 1}}}) + "\n").str();
+  EXPECT_EQ(found, "elemwise_mul: block 1, operator 0 (elementwise_mul)\n"
+                   "identity: block 1, operator 1 (assign)\n"
+                   "_plus_scalar: block 1, operator 2 (increment)\n"
+                   "broadcast_lesser: block 1, operator 3 (less_than)\n"
+                   "Cast: block 1, operator 3 (less_than)\n");
+}
+
+TEST_F(BlockGraphTest, A_19_BoundsOfClipMayBeOperands) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "least", "most", "y"}) declare(0, name, FluidType::Fp64, name[0] != 'y');
+  const auto number = [](double v) { return floatAttrText(AttrTag::Float, v); };
+  auto clipped = [&](const SlotNames &bounds, double x) {
+    program.blocks[0].ops.clear();
+    SlotNames inputs = {{"X", {"x"}}};
+    append_range(inputs, bounds);
+    add(0, "clip", inputs, {{"Out", {"y"}}}, {{"min", number(-8)}, {"max", number(8)}});
+    std::map<std::string, double> given = {{"x", x}};
+    for (const auto &[slot, names] : bounds) given[names[0]] = slot == "Min" ? -1 : 2;
+    return gradients("y", {"x"}, given);
+  };
+  using Values = std::vector<double>;
+  for (const SlotNames &bounds : {SlotNames{{"Min", {"least"}}, {"Max", {"most"}}}, {{"Min", {"least"}}}}) {
+    EXPECT_EQ(clipped(bounds, -3), (Values{-1, 0}));
+    EXPECT_EQ(clipped(bounds, -1), (Values{-1, 1})) << "at the bound";
+    EXPECT_EQ(clipped(bounds, 1), (Values{1, 1}));
+  }
+  EXPECT_EQ(clipped({{"Min", {"least"}}, {"Max", {"most"}}}, 5), (Values{2, 0}));
+  EXPECT_EQ(clipped({{"Min", {"least"}}}, 9), (Values{8, 0})) << "the attribute counts where there is no operand";
+  EXPECT_EQ(clipped({{"Max", {"most"}}}, -9), (Values{-8, 0}));
+  EXPECT_EQ(clipped({{"Max", {"most"}}}, 2), (Values{2, 1})) << "at the bound";
+}
+
 TEST_F(BlockGraphTest, E_48_SelectionsNameTheirVariables) {
   addBlock(program, std::nullopt, {});
   for (const char *name : {"m", "x", "y", "a", "b"}) declare(0, name, FluidType::Fp64);

@@ -21,6 +21,7 @@
 #include "formats/blocks/gradient_variables.h"
 #include "formats/blocks/named_variables.h"
 #include "formats/blocks/op_path.h"
+#include "formats/blocks/op_slots.h"
 #include "formats/blocks/owner_slots.h"
 #include "formats/blocks/parameter_pairs.h"
 #include "formats/blocks/prepare_recurrent.h"
@@ -40,7 +41,8 @@ class Backward {
       : context(context), program(std::move(program)), request(request), names(this->program.texts),
         maker(context, this->program, names), arrays(context, this->program, names, maker),
         isGradients(request.api == FluidRequest::Api::Gradients), isInBranch(!isGradients && request.block != 0),
-        numCalls(request.priorCalls + (isInBranch ? 0 : 1)), isAgain(numCalls > 1 && !isInBranch) {}
+        priorCalls(isInBranch ? request.priorCalls : std::max(request.priorCalls, callsOn(this->program))),
+        numCalls(priorCalls + (isInBranch ? 0 : 1)), isAgain(numCalls > 1 && !isInBranch) {}
 
   Expected<FluidResult> run() {
     Expected<ResolvedRequest> resolved = resolveRequest(context, program, request);
@@ -49,6 +51,7 @@ class Backward {
     inputs = std::move(resolved->inputs);
     noGradNames = NameSet(resolved->noGradNames);
     errorClips = std::move(resolved->errorClips);
+    numberOps(program);
     matchOwnerSlots(program);
     if (Error error = prepareRecurrent(context, program)) return error;
     separateValues();
@@ -69,6 +72,7 @@ class Backward {
     Expected<std::vector<FluidPair>> pairs =
         isGradients ? gradientsOfInputs(places) : parameterPairs(context, program, request, targetBlock, places);
     if (!pairs) return pairs.takeError();
+    forgetNumbers(program);
     return FluidResult{std::move(program), std::move(*pairs)};
   }
 
@@ -98,7 +102,7 @@ class Backward {
   /// A target is the last value of its name.
   void nameValues(const CountedBack &counters) {
     std::vector<std::pair<TextId, TextId>> copies;
-    const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, counters, copies);
+    const FinalNames finalNames = copyOverwritten(context, program, priorCalls > 0, counters, copies);
     for (auto [copy, original] : copies)
       if (noGradNames.contains(original)) noGradNames.insert(copy);
     for (TextId &target : targets)
@@ -362,7 +366,7 @@ class Backward {
   GradientMaker maker;
   ArrayGradients arrays;
   const bool isGradients, isInBranch;
-  const uint32_t numCalls;  // this one included
+  const uint32_t priorCalls, numCalls;  // numCalls: this one included
   const bool isAgain;
 
   std::vector<TextId> targets, inputs;
@@ -387,6 +391,7 @@ class Backward {
 Expected<FluidResult> appendBackward(Context &context, BlockProgram program, const FluidRequest &request) {
   return catchingBadAlloc("to differentiate the program", [&]() -> Expected<FluidResult> {
     if (Error error = verifyBlocks(program)) return error;
+    if (Error error = verifySlots(program)) return error;
     return Backward(context, std::move(program), request).run();
   });
 }

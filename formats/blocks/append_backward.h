@@ -39,7 +39,8 @@ struct FluidRequest {
   std::optional<std::vector<std::string>> parameters = {};
   /// Variables of these names stop gradients, whatever their block (NG-01).
   std::vector<std::string> noGrad = {};
-  /// Number of earlier calls on the program: a name that is taken gets the prefix `grad/` once more than that (NAME-07).
+  /// Number of earlier calls on the program, at least what callsOn finds: a name that is taken gets the prefix `grad/` once
+  /// more than that (NAME-07).
   uint32_t priorCalls = 0;
   std::vector<ErrorClip> errorClips = {};
   std::vector<BackwardCallback> callbacks = {};
@@ -57,7 +58,7 @@ struct FluidResult {
   std::vector<FluidPair> pairs;
 };
 
-/// Errors: those of verifyBlocks; UnknownName for names the program does not have; ForeignEntry (E-44) for targets of another
+/// Errors: those of verifyBlocks and verifySlots; UnknownName for names the program does not have; ForeignEntry (E-44) for targets of another
 /// block; HeadCount, HeadShape (E-37, E-38); ImplicitHead (E-03) for a loss of several elements; UnknownOp,
 /// NotDifferentiable (E-32, E-02) on the path; EmptySum (E-45); MissingGradVar (E-47). Linear in operators and variables.
 llvm::Expected<FluidResult> appendBackward(Context &context, BlockProgram program, const FluidRequest &request);

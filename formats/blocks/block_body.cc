@@ -143,9 +143,20 @@ Error BlockReader::readOps() {
     if (Error error = beginStep()) return error;
   }
   if (isLoopBody()) findCounters();
-  for (size_t i = 0; i < program.blocks[index].ops.size(); ++i)
+  opOf.resize(builder.numNodes(), BlockOrigins::kNone);
+  for (size_t i = 0; i < program.blocks[index].ops.size(); ++i) {
     if (Error error = readOp(i)) return error;
+    opOf.resize(builder.numNodes(), numberOf(op(i), i));
+  }
   return Error::success();
+}
+
+std::vector<uint32_t> BlockReader::opsOf(const Frozen &frozen) const {
+  std::vector<uint32_t> ops(frozen.graph.numNodes(), BlockOrigins::kNone);
+  for (uint32_t n = 0; n < opOf.size(); ++n)
+    if (const NodeId made = frozen.newId[n]; made.isValid() && !frozen.graph.isVariable(made))
+      ops[made.value] = opOf[n];
+  return ops;
 }
 
 Error BlockReader::readOp(size_t at) {
@@ -282,6 +293,7 @@ Expected<BlockBody> BlockReader::finish(ArrayRef<Value> heads, BlockBody body) {
     body.inputs.push_back(input);
     body.isRead.push_back(requests.reads[frozen->graph.firstEntry(made)] != 0);
   }
+  body.ops = opsOf(*frozen);
   body.graph = std::move(frozen->graph);
   return body;
 }
@@ -311,6 +323,7 @@ Expected<BlockGraph> BlockReader::root() {
     result.positions[program.text(name.name)] = static_cast<uint32_t>(result.names.size());
     result.names.push_back({program.text(name.name).str(), mapped(now.first), mapped(now.last)});
   }
+  result.origins.ops.push_back(opsOf(*frozen));
   result.graph = std::move(frozen->graph);
   return result;
 }

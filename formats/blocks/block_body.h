@@ -45,6 +45,7 @@ struct BlockBody {
   /// The heads after the results are values that gradient blocks read: their positions, by node and output in the block's
   /// builder.
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
+  std::vector<uint32_t> ops;  // BlockOrigins, of this block
 };
 
 /// The operator that runs a block: `conditional_block`, `while` or `recurrent`.
@@ -146,6 +147,8 @@ class BlockReader {
   };
 
   llvm::Error readOp(size_t at);
+  /// BlockOrigins of this block.
+  std::vector<uint32_t> opsOf(const Frozen &frozen) const;
   llvm::Error readRow(size_t at);
   llvm::Error readOpaque(size_t at);
   llvm::Error readWhile(size_t at);
@@ -239,6 +242,7 @@ class BlockReader {
   DenseSet<uint32_t> carried;                              // flagged names whose flags do not count now
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
   DenseMap<uint32_t, std::vector<uint32_t>> flowOperands;  // by block: the node's operand for each input of the body
+  std::vector<uint32_t> opOf;                              // by node: BlockOrigins
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   /// Operators, by type and what their gradients read, and by the operands that have gradients as well (ForwardSearch).
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;

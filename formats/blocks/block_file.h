@@ -8,6 +8,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -25,6 +26,9 @@ struct BlockCall {
   std::optional<int64_t> lossBlock = {};
   std::optional<Names> parameterList = {};
   std::optional<Names> checkpoints = {};
+  /// Variables whose gradients are clipped where they arrive: the least and the largest value as the file spells them. Paddle has
+  /// them as attributes of variables, which it does not write.
+  std::map<std::string, std::array<std::string, 2>> errorClips = {};
   std::optional<std::string> optimizer = {};
   /// minimize: numbers and truth values as the file spells them.
   std::optional<std::map<std::string, std::string>> optimizerArguments = {};

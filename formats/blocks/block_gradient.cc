@@ -44,6 +44,10 @@ Error addSeeds(BlockGradient &gradient, const BlockCall &call) {
 
 Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
                                        BlockGraphOptions options) {
+  if (!call.errorClips.empty())
+    return Failure(ErrorKind::UnsupportedOption, "the call clips the gradient of '" + call.errorClips.begin()->first +
+                                                     "' where it arrives, which the gradient as a graph cannot do")
+        .note("the gradient as a program of blocks can");
   if (call.noGradSet) llvm::append_range(options.noGrad, *call.noGradSet);
   const std::vector<std::string> targets = call.api == "gradients" ? call.targets : std::vector<std::string>{call.loss};
   if (targets.empty()) return Failure(ErrorKind::MissingAttr, "no target is given, expected at least one");

@@ -20,7 +20,7 @@ struct BlockGradient {
 /// inputs, without data that is flagged `stop_gradient`. Gradients of names in the no-gradient set are cut in every block.
 /// Errors: MissingAttr without a target, ForeignEntry (E-44) for a block other than the root and for names of other blocks,
 /// UnknownName for a name that no block declares, NoGraph (E-04) for a loss that no operator writes, HeadCount for another
-/// number of target gradients than of targets; those of graphOfBlocks.
+/// number of target gradients than of targets; UnsupportedOption for `error_clip`; those of graphOfBlocks.
 llvm::Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
                                              BlockGraphOptions options);
 

@@ -42,6 +42,20 @@ BlockVariable *BlockProgram::find(uint32_t block, TextId name) {
   return const_cast<BlockVariable *>(std::as_const(*this).find(block, name));
 }
 
+void numberOps(BlockProgram &program) {
+  for (Block &block : program.blocks)
+    for (size_t i = 0; i < block.ops.size(); ++i) block.ops[i].number = static_cast<int64_t>(i);
+}
+
+void forgetNumbers(BlockProgram &program) {
+  for (Block &block : program.blocks)
+    for (BlockOp &op : block.ops) op.number = -1;
+}
+
+uint32_t numberOf(const BlockOp &op, size_t position) {
+  return static_cast<uint32_t>(op.number < 0 ? static_cast<int64_t>(position) : op.number);
+}
+
 std::optional<uint32_t> BlockProgram::declaringBlock(uint32_t block, TextId name) const {
   for (std::optional<uint32_t> at = block; at; at = blocks[*at].parent) {
     if (find(*at, name)) return at;

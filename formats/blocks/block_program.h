@@ -46,6 +46,7 @@ struct BlockOp {
   std::optional<uint32_t> subBlock = {};  // attribute `sub_block`
   TextId callstack = {};                  // attribute `op_callstack`, as JSON; invalid: none
   int64_t offset = -1;                    // where the operator begins in its file
+  int64_t number = -1;                    // its position in the program that was given, where edits moved it
 };
 
 struct Block {
@@ -97,11 +98,20 @@ class BlockProgram {
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> otherPositions;  // by block and name: in those that did later
 };
 
+/// Call before edits that move operators, so that messages give the positions that the user knows.
+void numberOps(BlockProgram &program);
+/// Call when the edited program is what the user gets.
+void forgetNumbers(BlockProgram &program);
+/// The operator's position in the program that was given.
+uint32_t numberOf(const BlockOp &op, size_t position);
+
 /// "block 1, operator 3 (while)", for messages.
 std::string describe(const BlockProgram &program, uint32_t block, size_t op);
 
 /// An error about an operator, with its description, where it begins in its file and where the user created it.
 Failure failureAt(const BlockProgram &program, uint32_t block, size_t op, ErrorKind kind, const llvm::Twine &what);
+/// The same for an error of code that knows no operators of programs.
+llvm::Error blameOp(const BlockProgram &program, uint32_t block, size_t op, llvm::Error error);
 
 /// Parents precede their blocks, at most 64 levels deep. The forward block of a gradient block is its parent, or has the same
 /// parent, or has a parent whose gradient block is the parent of this one. An operator's sub-block is a child of the block it

@@ -154,6 +154,15 @@ void BlockWriter::writeCall(const BlockCall &call) {
   json.key("call").open('{').key("api").string(call.api);
   if (isBackward) names("checkpoints", call.checkpoints);
   json.key("current_block").number(call.currentBlock);
+  if (!call.errorClips.empty()) {
+    json.key("error_clip").open('{');
+    for (const auto &[name, bounds] : call.errorClips) {
+      json.key(name).open('[');
+      for (const std::string &bound : bounds) json.raw(bound);
+      json.close(']');
+    }
+    json.close('}');
+  }
   if (isGradients) names("inputs", call.inputs);
   else json.key("loss").string(call.loss);
   if (isBackward && call.lossBlock) json.key("loss_block").number(*call.lossBlock);

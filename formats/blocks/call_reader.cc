@@ -1,6 +1,8 @@
 // The call that differentiates a program, and its result. Tested by tests/block_file_test.cc
 #include "formats/blocks/element_reader.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -52,6 +54,23 @@ Error readArguments(JsonCursor json, std::map<std::string, std::string> &to) {
   });
 }
 
+/// `{"x": [-0.1, 0.1]}`.
+Error readClips(JsonCursor json, std::map<std::string, std::array<std::string, 2>> &to) {
+  return json.forEachMember("an object for 'error_clip'", [&](StringRef name, JsonCursor value) -> Error {
+    const std::string what = ("two numbers, from least to largest, for '" + name + "' of 'error_clip'").str();
+    double bounds[2] = {};
+    size_t number = 0;
+    if (Error bad = value.forEachElement(what, [&](JsonCursor bound) -> Error {
+          if (number == 2 || bound.kind() != JsonToken::Number || !to_float(bound.spelled(), bounds[number]))
+            return bound.failure(what);
+          to[name.str()][number++] = bound.spelled().str();
+          return Error::success();
+        }))
+      return bad;
+    return number == 2 && bounds[0] <= bounds[1] ? Error::success() : value.failure(what);
+  });
+}
+
 Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown) {
   constexpr StringLiteral kNames = "a list of names for a key of 'call'", kText = "a string for a key of 'call'";
   if (key == "api") return readString(value, kText, call.api);
@@ -63,6 +82,7 @@ Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown)
   if (key == "optimizer_arguments") return readArguments(value, call.optimizerArguments.emplace());
   if (key == "parameter_list") return readNames(value, kNames, call.parameterList);
   if (key == "checkpoints") return readNames(value, kNames, call.checkpoints);
+  if (key == "error_clip") return readClips(value, call.errorClips);
   if (key == "no_grad_set") return readNames(value, kNames, call.noGradSet);
   if (key == "targets") return readNames(value, kNames, call.targets);
   if (key == "inputs") return readNames(value, kNames, call.inputs);
@@ -90,6 +110,9 @@ Expected<BlockCall> ElementReader::call(JsonCursor json) {
   if (call.api != "append_backward" && call.api != "gradients" && call.api != "minimize")
     return Failure(ErrorKind::BadJson,
                    "'api' of 'call' is '" + call.api + "', expected append_backward, gradients or minimize")
+        .atOffset(json.offset());
+  if (call.api == "gradients" && !call.errorClips.empty())
+    return Failure(ErrorKind::BadJson, "'error_clip' of 'call' does not apply to gradients, expected append_backward")
         .atOffset(json.offset());
   return call;
 }

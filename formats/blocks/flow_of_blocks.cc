@@ -24,9 +24,7 @@ Expected<Value> BlockReader::addFlow(StringRef opName, ArrayRef<Value> inputs, A
   const OpDef *known = context.ops.find(opName);
   if (!known) return failureAt(program, index, at, ErrorKind::UnknownOp, "needs operator '" + opName + "'");
   Expected<NodeId> node = builder.add(*known, inputs, {"", context.attrs(attrs), NodeId(), graphs});
-  if (!node)
-    return amend(node.takeError(),
-                 [&](GradcError &info) { info.message = describe(program, index, at) + ": " + info.message; });
+  if (!node) return blameOp(program, index, at, node.takeError());
   return Value{*node, 0, 0};
 }
 

@@ -2,6 +2,7 @@
 #include "formats/blocks/gradient_maker.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/op_slots.h"
 #include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
@@ -34,12 +35,20 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
       if (written.empty() && name != kEmptyName) written = ", where it writes '" + program.text(name).str() + "'";
     });
     const bool isUnknown = form.state == Form::Unknown;
-    return failureAt(program, block, index, isUnknown ? ErrorKind::UnknownOp : ErrorKind::NotDifferentiable,
-                     (isUnknown ? "unknown operator '" + type + "'" : "'" + type + "' has no gradient operator and") +
-                         " is between a loss and a parameter" + written);
+    Failure failure =
+        failureAt(program, block, index, isUnknown ? ErrorKind::UnknownOp : ErrorKind::NotDifferentiable,
+                  (isUnknown ? "unknown operator '" + type + "'" : "'" + type + "' has no gradient operator and") +
+                      " is between a loss and a parameter" + written);
+    if (isUnknown) return failure;
+    return std::move(failure).note("the gradient as a graph goes through it");
   }
   BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
-  for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
+  for (const Slot &slot : form.inputs) {
+    readSlot(forward, slot, op.inputs.emplace_back());
+    if (slot.isAuxiliary && op.inputs.back().variables.empty())
+      return failureAt(program, block, index, ErrorKind::BadEntry,
+                       "slot '" + program.text(slot.source) + "' has no result 0, which the gradient reads");
+  }
   if (type == "batch_norm" || type == "batch_norm_grad") finishBatchNorm(forward, op);
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
   if (type == "while") finishLoop(forward, op, *gradientBlock);
@@ -73,13 +82,13 @@ const GradientMaker::Form &GradientMaker::formOf(TextId type) {
   if (type.value >= forms.size()) forms.resize(type.value + 1);
   if (!forms[type.value]) {
     Form form;
-    if (std::optional<StringRef> text = gradientForm(program.text(type))) form = parse(*text);
+    if (std::optional<StringRef> text = gradientForm(program.text(type))) form = parse(program.text(type), *text);
     forms[type.value] = std::move(form);
   }
   return *forms[type.value];
 }
 
-GradientMaker::Form GradientMaker::parse(StringRef text) {
+GradientMaker::Form GradientMaker::parse(StringRef type, StringRef text) {
   Form form;
   form.state = text.empty() ? Form::Empty : text == "none" ? Form::Missing : Form::Made;
   if (form.state != Form::Made) return form;
@@ -87,6 +96,10 @@ GradientMaker::Form GradientMaker::parse(StringRef text) {
   form.isEach = parts.isEach;
   form.type = program.intern(parts.type);
   for (const GradientForm::Slot &slot : parts.inputs) form.inputs.push_back(internSlot(slot));
+  if (const OpSlots *slots = slotsOfType(type))
+    for (auto [slot, made] : zip(parts.inputs, form.inputs))
+      made.isAuxiliary =
+          llvm::any_of(slots->outputs, [&](const OpSlot &out) { return out.isAuxiliary && out.name == slot.source; });
   for (const GradientForm::Slot &slot : parts.outputs) form.outputs.push_back(internSlot(slot));
   return form;
 }

@@ -14,7 +14,8 @@ class GradientMaker {
       : context(context), program(program), names(names) {}
 
   /// Appends to `made`. Gradients in `noGrad` are not requested. `gradientBlock` holds the gradient of the operator's own
-  /// block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for an unknown one.
+  /// block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for an unknown one. BadEntry
+  /// where a result that the gradient reads has no variable.
   llvm::Error make(uint32_t block, uint32_t op, const NameSet &noGrad, std::optional<uint32_t> gradientBlock,
                    std::vector<BlockOp> &made);
 
@@ -31,6 +32,7 @@ class GradientMaker {
     TextId name, source;
     TextId base;  // the source without @GRAD, if it ends in that
     bool keepsEmpty = false;
+    bool isAuxiliary = false;  // a result of the operator that only its gradient needs
   };
   struct Form {
     enum { Unknown, Missing, Empty, Made } state = Unknown;
@@ -40,7 +42,7 @@ class GradientMaker {
   };
 
   const Form &formOf(TextId type);
-  Form parse(llvm::StringRef text);
+  Form parse(llvm::StringRef type, llvm::StringRef text);
   Slot internSlot(const GradientForm::Slot &parts);
   void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);

@@ -47,7 +47,7 @@ class GradientOpReader {
     if (seeded.empty())
       return failureAt(program, reader.index, at, ErrorKind::NotDifferentiable, "it reads no gradient of an output");
     Expected<GradientResult> made = gradientOfFunction(reader.context, *function, seeded, wanted);
-    if (!made) return made.takeError();
+    if (!made) return blameOp(program, reader.index, at, made.takeError());
     auto operandOf = [&](const OperandPlace &place) { return operandOfForward(place); };
     return functionOfGradient(reader.context, {slots, next, *function, *made, seeded, wanted, operandOf,
                                                nodesOf(reader, static_cast<uint32_t>(at))});
@@ -135,10 +135,7 @@ class GradientOpReader {
     std::vector<Value> values;
     if (!seeded.empty() && !wanted.empty()) {
       Expected<GradientResult> made = gradientOfFunction(reader.context, function, seeded, wanted);
-      if (!made)
-        return amend(made.takeError(), [&](GradcError &info) {
-          info.message = describe(program, reader.index, at) + ": " + info.message;
-        });
+      if (!made) return blameOp(program, reader.index, at, made.takeError());
       ports.seed = [&](size_t k) { return reader.read(seeds[k]); };
       values = splice(reader.builder, function, *made, ports);
     }

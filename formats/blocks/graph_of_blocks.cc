@@ -3,6 +3,7 @@
 
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/op_slots.h"
 #include "formats/blocks/size_operands.h"
 #include "formats/blocks/stacked_arrays.h"
 #include "ir/out_of_memory.h"
@@ -46,7 +47,11 @@ class Blocks {
 
   Expected<BlockGraph> root() {
     if (Error error = read(0)) return error;
-    return all.readers[0]->root();
+    Expected<BlockGraph> root = all.readers[0]->root();
+    if (root)
+      for (size_t i = 1; i < all.bodies.size(); ++i)
+        root->origins.ops.push_back(all.bodies[i] ? std::move(all.bodies[i]->ops) : std::vector<uint32_t>());
+    return root;
   }
 
  private:
@@ -122,6 +127,24 @@ std::vector<StringRef> missingForwardTexts(const BlockProgram &program) {
 
 }  // namespace
 
+std::optional<BlockOrigins::Op> BlockOrigins::find(const BlockProgram &program, const Place &place) const {
+  uint32_t block = 0;
+  auto opOf = [&](NodeId n) { return n.value < ops[block].size() ? ops[block][n.value] : kNone; };
+  for (const BodyStep &step : place.path) {
+    const uint32_t owner = opOf(step.owner);
+    if (owner == kNone) return std::nullopt;
+    const BlockOp &op = program.blocks[block].ops[owner];
+    const bool isSteps = StringSwitch<bool>(program.text(op.type))
+                             .Cases("recurrent", "recurrent_grad", "while_grad", true)
+                             .Default(false);
+    const uint32_t body = isSteps ? 0 : 1;  // others begin with a test
+    if (!op.subBlock || step.body != body || ops[*op.subBlock].empty()) return Op{block, owner};
+    block = *op.subBlock;
+  }
+  const uint32_t op = place.node.isValid() ? opOf(place.node) : kNone;
+  return op == kNone ? std::nullopt : std::optional(Op{block, op});
+}
+
 const BlockName *BlockGraph::find(StringRef name) const {
   const auto at = positions.find(name);
   return at == positions.end() ? nullptr : &names[at->second];
@@ -130,6 +153,7 @@ const BlockName *BlockGraph::find(StringRef name) const {
 Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options) {
   return catchingBadAlloc("to make a graph of the program", [&]() -> Expected<BlockGraph> {
     if (Error error = verifyBlocks(program)) return error;
+    if (Error error = verifySlots(program)) return error;
     Expected<std::optional<BlockProgram>> stacked = withStackedArrays(context, program, options.maxIterations);
     if (!stacked) return stacked.takeError();
     std::optional<BlockProgram> changed = std::move(*stacked);

@@ -26,11 +26,28 @@ struct BlockName {
   Value first, last;  // the first and the last; invalid if no head depends on it
 };
 
+/// The operators for which the nodes of a program's graph were made.
+struct BlockOrigins {
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  /// By block and node of its graph: the operator's position in the block. None for variables.
+  std::vector<std::vector<uint32_t>> ops;
+
+  struct Op {
+    uint32_t block;
+    size_t op;
+  };
+  /// The operator of a node or of a node in a body; of a body that is no block, the operator that owns it. `program` is the one
+  /// that was read.
+  std::optional<Op> find(const BlockProgram &program, const Place &place) const;
+};
+
 struct BlockGraph {
   Graph graph;
   std::vector<std::string> headNames;   // by head: the name whose value it is
   std::vector<BlockName> names;         // in the order of first uses
   llvm::StringMap<uint32_t> positions;  // in `names`
+  BlockOrigins origins;
 
   /// Null: the root does not use the name.
   const BlockName *find(llvm::StringRef name) const;
@@ -39,7 +56,7 @@ struct BlockGraph {
 /// The graph of the root. A name that the root reads before it writes it is a variable, with the shape and type of its record.
 /// Shape [] becomes (1,). An operator whose type has no row becomes an opaque node.
 ///
-/// Errors: those of verifyBlocks; UnknownOp (E-32) for a context without the operators of control flow; BadAttribute, BadEntry
+/// Errors: those of verifyBlocks and verifySlots; UnknownOp (E-32) for a context without the operators of control flow; BadAttribute, BadEntry
 /// and UnsupportedOption for what a row does not accept, each naming block, operator, type, slot and Paddle's call site;
 /// UnknownName for heads that the root does not declare. Linear.
 llvm::Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program,

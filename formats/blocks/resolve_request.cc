@@ -3,6 +3,7 @@
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/first_reads.h"
+#include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/named_variables.h"
 
 using namespace llvm;
@@ -70,6 +71,25 @@ Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &p
   if (request.api == FluidRequest::Api::AppendBackward)
     if (Error error = checkLoss(program, request.block, resolved.targets[0])) return error;
   return resolved;
+}
+
+uint32_t callsOn(const BlockProgram &program) {
+  constexpr int64_t kBackward = 1;  // a bit of op_role
+  if (program.blocks.empty()) return 0;
+  DenseSet<const void *> attrs;
+  IdSet types;
+  const bool isDifferentiated = any_of(program.blocks[0].ops, [&](const BlockOp &op) {
+    const bool hasRole = attrs.insert(op.attrs.id()).second && intAttr(op.attrs, "op_role").value_or(0) & kBackward;
+    return hasRole || (types.insert(op.type.value).second && formOfGradient(program.text(op.type)));
+  });
+  if (!isDifferentiated) return 0;
+  uint32_t most = 1;
+  for (const BlockVariable &variable : program.blocks[0].variables) {
+    uint32_t number = 0;
+    for (StringRef name = program.text(variable.name); name.consume_front("grad/");) ++number;
+    most = std::max(most, number);
+  }
+  return most;
 }
 
 }  // namespace gradc

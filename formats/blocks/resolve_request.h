@@ -15,4 +15,8 @@ struct ResolvedRequest {
 llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program,
                                                const FluidRequest &request);
 
+/// How often the root of the program has been differentiated, as far as it shows: once if it has gradient operators, and as
+/// many times as names have the prefix `grad/`. Linear.
+uint32_t callsOn(const BlockProgram &program);
+
 }  // namespace gradc

@@ -28,7 +28,7 @@ std::optional<std::pair<StringRef, bool>> arraySlotOf(StringRef type) {
 
 class Stacking {
  public:
-  Stacking(Context &context, BlockProgram program) : context(context), program(std::move(program)) {}
+  Stacking(Context &context, BlockProgram given) : context(context), program(std::move(given)) { numberOps(program); }
 
   Expected<BlockProgram> run(int64_t maxIterations) {
     if (Error error = visit(maxIterations)) return error;
@@ -199,9 +199,11 @@ class Stacking {
     program.addVariable(block, std::move(record));
     const std::string type = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64)),
                       one = floatAttrText(AttrTag::Float, 1);
+    const size_t first = ops.size();
     ops.push_back(op("cast", {slot("X", index)}, next, {{"out_dtype", type}}));
     ops.push_back(op("increment", {slot("X", next)}, next, {{"step", one}}));
     ops.push_back(op("elementwise_max", {slot("X", total), slot("Y", next)}, total, {}));
+    for (size_t i = first; i < ops.size(); ++i) ops[i].number = ops[first - 1].number;
   }
 
   Context &context;

@@ -77,8 +77,8 @@ Error verifyOp(const BlockProgram &program, uint32_t block, size_t index, std::v
 }  // namespace
 
 std::string describe(const BlockProgram &program, uint32_t block, size_t op) {
-  return ("block " + Twine(block) + ", operator " + Twine(op) + " (" +
-          program.text(program.blocks[block].ops[op].type) + ")")
+  const BlockOp &known = program.blocks[block].ops[op];
+  return ("block " + Twine(block) + ", operator " + Twine(numberOf(known, op)) + " (" + program.text(known.type) + ")")
       .str();
 }
 
@@ -88,6 +88,15 @@ Failure failureAt(const BlockProgram &program, uint32_t block, size_t index, Err
   if (op.offset >= 0) failure = std::move(failure).atOffset(op.offset);
   if (op.callstack.isValid()) failure = std::move(failure).note("created at " + callSite(program.text(op.callstack)));
   return failure;
+}
+
+Error blameOp(const BlockProgram &program, uint32_t block, size_t index, Error error) {
+  return amend(std::move(error), [&](GradcError &info) {
+    const BlockOp &op = program.blocks[block].ops[index];
+    info.message = describe(program, block, index) + ": " + info.message;
+    info.place = {NodeId(), op.offset, {}};
+    if (op.callstack.isValid()) info.notes.push_back({"created at " + callSite(program.text(op.callstack)), {}});
+  });
 }
 
 Error verifyBlocks(const BlockProgram &program) {

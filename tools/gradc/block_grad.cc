@@ -1,8 +1,11 @@
 // Tested by tests/golden_test.cc, cases F_blocks_*
 #include "block_grad.h"
 
+#include "block_input.h"
+
 #include "formats/blocks/append_backward.h"
 #include "formats/blocks/minimize.h"
+#include "formats/blocks/resolve_request.h"
 #include "ir/verify.h"
 #include "passes/infer.h"
 
@@ -25,6 +28,12 @@ std::vector<std::string> split(ArrayRef<std::string> lists) {
     for (StringRef part : parts) names.push_back(part.str());
   }
   return names;
+}
+
+/// What the call asks for and gradc does not do.
+void warnOfCheckpoints(Tool &tool, const BlockCall &call) {
+  if (call.checkpoints && !call.checkpoints->empty())
+    tool.diagnostics.warning("'checkpoints' of 'call' do not count: the gradient keeps every value that it reads");
 }
 
 Error addSeeds(const Tool &tool, BlockCall &call) {
@@ -56,6 +65,11 @@ FluidRequest requestOf(const BlockCall &call) {
         request.targetGradients.push_back(name.value_or(""));
   } else {
     request.targets = {call.loss};
+    for (const auto &[variable, bounds] : call.errorClips) {
+      ErrorClip &clip = request.errorClips.emplace_back(ErrorClip{variable, 0, 0});
+      to_float(bounds[0], clip.min);
+      to_float(bounds[1], clip.max);
+    }
     request.parameters = call.parameterList;
   }
   return request;
@@ -95,6 +109,7 @@ Expected<FluidOptimizer> optimizerOf(const BlockCall &call) {
 Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
   const Options &options = tool.options;
   BlockCall call = file.call.value_or(BlockCall());
+  const int64_t numCalls = callsOn(file.program);
   if (!options.of.empty()) {
     call = BlockCall();
     if (options.wrt.empty()) {
@@ -125,10 +140,12 @@ Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
     llvm::append_range(*call.noGradSet, split(options.noGrad));
   }
   if (Error error = addSeeds(tool, call)) return error;
+  if (call.currentBlock == 0 && call.lossBlock.value_or(0) == 0) call.priorCalls = std::max(call.priorCalls, numCalls);
   return call;
 }
 
 Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
+  warnOfCheckpoints(tool, call);
   Expected<FluidResult> made = [&]() -> Expected<FluidResult> {
     if (call.api != "minimize") return appendBackward(tool.context, std::move(file.program), requestOf(call));
     Expected<FluidOptimizer> optimizer = optimizerOf(call);
@@ -152,7 +169,8 @@ Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
   return output->commit();
 }
 
-Expected<Graph> gradientAsGraph(Tool &tool, const BlockFile &file, const BlockCall &call, Graph &forward) {
+Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &call, Graph &forward) {
+  warnOfCheckpoints(tool, call);
   BlockGraphOptions blocks;
   blocks.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
   Expected<BlockGradient> asked = gradientOfCall(tool.context, file.program, call, blocks);
@@ -160,7 +178,7 @@ Expected<Graph> gradientAsGraph(Tool &tool, const BlockFile &file, const BlockCa
   for (const std::string &name : asked->unreached)
     tool.diagnostics.note("'" + name + "' has no gradient: no target depends on it, or it is cut");
   forward = asked->forward.graph;
-  tool.diagnostics.setInput(forward, SourceMap());
+  setInput(tool, std::move(file.program), std::move(asked->forward));
   InferOptions partly;
   partly.allowUnknown = true;
   partly.unknownDim = tool.options.unknownDim;

@@ -15,6 +15,6 @@ llvm::Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file);
 llvm::Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call);
 
 /// `--as graph`: the graph and its gradient. `forward` is set to the program as a graph.
-llvm::Expected<Graph> gradientAsGraph(Tool &tool, const BlockFile &file, const BlockCall &call, Graph &forward);
+llvm::Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &call, Graph &forward);
 
 }  // namespace gradc

@@ -1,7 +1,7 @@
 // Tested by tests/golden_test.cc, cases F_blocks_*
 #include "block_input.h"
 
-#include "formats/blocks/graph_of_blocks.h"
+#include "formats/blocks/block_attrs.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -17,8 +17,9 @@ struct NamedGradient {
   std::string gradient, of;
 };
 
-/// Once an optimizer has clipped or decayed it, a value differs from the gradient.
+/// Once it is clipped, or an optimizer has decayed it, a value differs from the gradient.
 bool changesGradients(const BlockCall &call) {
+  if (!call.errorClips.empty()) return true;
   if (call.api != "minimize" || !call.optimizerArguments) return false;
   return any_of(*call.optimizerArguments, [](const auto &argument) {
     return StringRef(argument.first).starts_with("clip_by_") || StringRef(argument.first).ends_with("_decay");
@@ -69,7 +70,24 @@ GradientTable tableOf(const BlockFile &file, const BlockGraph &made, size_t numT
 
 }  // namespace
 
-Expected<Graph> blocksAsGraph(Tool &tool, const BlockFile &file) {
+void setInput(Tool &tool, BlockProgram program, BlockGraph graph) {
+  struct Input {
+    BlockProgram program;
+    BlockOrigins origins;
+  };
+  auto input = std::make_shared<Input>(Input{std::move(program), std::move(graph.origins)});
+  tool.diagnostics.setInput(graph.graph, [input](const Place &place) -> std::optional<Diagnostics::Origin> {
+    const std::optional<BlockOrigins::Op> op = input->origins.find(input->program, place);
+    if (!op) return std::nullopt;
+    const BlockOp &known = input->program.blocks[op->block].ops[op->op];
+    Diagnostics::Origin origin{known.offset, describe(input->program, op->block, op->op), {}};
+    if (known.callstack.isValid())
+      origin.notes.push_back("created at " + callSite(input->program.text(known.callstack)));
+    return origin;
+  });
+}
+
+Expected<Graph> blocksAsGraph(Tool &tool, BlockFile file) {
   BlockGraphOptions options;
   options.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
   std::vector<NamedGradient> gradients;
@@ -89,10 +107,14 @@ Expected<Graph> blocksAsGraph(Tool &tool, const BlockFile &file) {
   Expected<BlockGraph> made = graphOfBlocks(tool.context, file.program, options);
   if (!made) return made.takeError();
   tool.headNames = made->headNames;
-  if (gradients.empty()) return made->graph;
-  GraphTable table = made->graph.table();
-  table.gradient = tableOf(file, *made, numTargets, gradients);
-  return made->graph.withTable(std::move(table));
+  if (!gradients.empty()) {
+    GraphTable table = made->graph.table();
+    table.gradient = tableOf(file, *made, numTargets, gradients);
+    made->graph = made->graph.withTable(std::move(table));
+  }
+  const Graph graph = made->graph;
+  setInput(tool, std::move(file.program), std::move(*made));
+  return graph;
 }
 
 }  // namespace gradc

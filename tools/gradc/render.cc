@@ -42,21 +42,46 @@ StringRef Diagnostics::setSource(StringRef name, std::unique_ptr<MemoryBuffer> t
 void Diagnostics::setInput(const Graph &graph, SourceMap map) {
   input = current = graph;
   sources = std::move(map);
+  findOrigin = {};
   hasInput = true;
 }
 
+void Diagnostics::setInput(const Graph &graph, FindOrigin find) {
+  setInput(graph, SourceMap());
+  findOrigin = std::move(find);
+}
+
 /// The node of the input that node `n` of the current graph is, or was generated for. Forward ids are usually a stable
-/// prefix; where they are not, a node is recognised by kind and name.
+/// prefix; where they are not, a node is recognised by kind and name. Graphs of programs have nodes without a name.
 std::optional<NodeId> Diagnostics::inputNode(NodeId n) const {
   if (!hasInput || n.value >= current.numNodes()) return std::nullopt;
   NodeId user = current.origin(n).isValid() ? current.origin(n) : n;
   auto isSame = [&](NodeId candidate) {
     return input.kindHandle(candidate) == current.kindHandle(user) && input.name(candidate) == current.name(user);
   };
+  const bool isNameless = current.name(user).empty();
+  if (isNameless && (user.value >= input.numNodes() || input.inputs(user) != current.inputs(user))) return std::nullopt;
   if (user.value < input.numNodes() && isSame(user)) return user;
-  for (uint32_t i = 0; i < input.numNodes(); ++i)
+  for (uint32_t i = 0; i < input.numNodes() && !isNameless; ++i)
     if (isSame(NodeId(i))) return NodeId(i);
   return std::nullopt;
+}
+
+/// The place in the input graph. Bodies are part of the owner's kind, so below the outermost owner the ids are the input's;
+/// those of a generated owner are its own.
+std::optional<Place> Diagnostics::inputPlace(Place place) const {
+  const NodeId inRoot = place.path.empty() ? place.node : place.path.front().owner;
+  const std::optional<NodeId> node = inRoot.isValid() ? inputNode(inRoot) : std::nullopt;
+  if (!node) return std::nullopt;
+  if (place.path.empty() || current.origin(inRoot).isValid()) return Place{*node, -1, {}};
+  place.path.front().owner = *node;
+  return place;
+}
+
+std::optional<Diagnostics::Origin> Diagnostics::originOf(const Place &place) const {
+  if (!findOrigin || place.offset >= 0) return std::nullopt;
+  const std::optional<Place> inInput = inputPlace(place);
+  return inInput ? findOrigin(*inInput) : std::nullopt;
 }
 
 /// The graph the place's node belongs to: the current one, or a body in it.
@@ -74,11 +99,8 @@ std::optional<Diagnostics::Position> Diagnostics::locate(Place place) const {
   if (!source) return std::nullopt;
   int64_t offset = place.offset;
   if (offset < 0 && place.node.isValid()) {
-    // Bodies are part of the owner's kind, so below the outermost owner the ids are the input's.
-    NodeId &inRoot = place.path.empty() ? place.node : place.path.front().owner;
-    std::optional<NodeId> node = inputNode(inRoot);
-    if (node) inRoot = *node;
-    if (node) offset = sources.offsetOf(place);
+    if (const std::optional<Origin> origin = originOf(place)) offset = origin->offset;
+    else if (const std::optional<Place> inInput = inputPlace(place)) offset = sources.offsetOf(*inInput);
   }
   StringRef text = source->getBuffer();
   if (offset < 0) return std::nullopt;
@@ -146,6 +168,10 @@ void Diagnostics::print(const Message &message) {
 int Diagnostics::report(const GradcError &error) {
   print({"error", error.message, errorKindName(error.kind), errorRow(error.kind), error.place});
   for (const Note &note : error.notes) print({"note", noteText(note), "", "", note.place});
+  if (const std::optional<Origin> origin = originOf(error.place)) {
+    print({"note", "the node is of " + origin->text, "", "", Place{}});
+    for (const std::string &text : origin->notes) print({"note", text, "", "", Place{}});
+  }
   const NodeId node = error.place.node;
   const std::optional<Graph> graph = graphOf(error.place);
   if (graph && graph->origin(node).isValid()) {

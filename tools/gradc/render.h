@@ -4,7 +4,8 @@
 //      "inputs": [[7, 0, 0]]}
 //                 ^
 // Places are byte offsets or nodes; a node is found through the source map, a generated one through its origin. Lines
-// are clipped to 72 columns around the place, because minified files are one line. `--diag=json` prints one object per
+// are clipped to 72 columns around the place, because minified files are one line. Of a program of blocks, the place is that of
+// the operator that the node was made for, which a note describes. `--diag=json` prints one object per
 // line instead. Tested by tests/cli_test.cc and testdata/cli.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -30,6 +32,15 @@ class Diagnostics {
   llvm::StringRef setSource(llvm::StringRef path, std::unique_ptr<llvm::MemoryBuffer> text);
   /// The graph read from that text, and the places of its nodes.
   void setInput(const Graph &graph, SourceMap sources);
+  /// What a node of a graph stands for in a text that is not a graph.
+  struct Origin {
+    int64_t offset;  // -1: not known
+    std::string text;
+    std::vector<std::string> notes;
+  };
+  using FindOrigin = std::function<std::optional<Origin>(const Place &place)>;
+  /// The same for a graph that was made of what that text describes.
+  void setInput(const Graph &graph, FindOrigin find);
   /// The graph that node places refer to from now on: the input, or one made from it.
   void setCurrent(const Graph &graph) { current = graph; }
 
@@ -57,6 +68,8 @@ class Diagnostics {
   void printJson(const Message &message, std::optional<Position> position);
   void printExcerpt(const Position &position);
   std::optional<NodeId> inputNode(NodeId node) const;
+  std::optional<Place> inputPlace(Place place) const;
+  std::optional<Origin> originOf(const Place &place) const;
   std::optional<Graph> graphOf(const Place &place) const;
   std::optional<Position> locate(Place place) const;
 
@@ -67,6 +80,7 @@ class Diagnostics {
   Graph input, current;
   bool hasInput = false;
   SourceMap sources;
+  FindOrigin findOrigin;  // empty for the text of a graph
 };
 
 }  // namespace gradc

@@ -49,9 +49,8 @@ Expected<Graph> loadText(Tool &tool, StringRef text) {
   if (looksLikeBlocks(text)) {
     Expected<BlockFile> file = loadBlocks(tool, text);
     if (!file) return file.takeError();
-    Expected<Graph> graph = blocksAsGraph(tool, *file);
+    Expected<Graph> graph = blocksAsGraph(tool, std::move(*file));
     if (!graph) return graph;
-    tool.diagnostics.setInput(*graph, SourceMap());
     if (Error error = verifyGraph(*graph, tool.options.errorLimit)) return error;
     return graph;
   }

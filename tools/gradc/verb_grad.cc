@@ -176,7 +176,7 @@ Expected<int> runOnBlocks(Tool &tool, StringRef text) {
     return 0;
   }
   Graph forward;
-  Expected<Graph> graph = gradientAsGraph(tool, *file, *call, forward);
+  Expected<Graph> graph = gradientAsGraph(tool, std::move(*file), *call, forward);
   if (!graph) return graph.takeError();
   return write(tool, *graph, forward);
 }

@@ -87,10 +87,16 @@ void increment(OpTranslation &op) { op.out("Out", op.addScalar(op.in("X"), op.nu
 
 void cast(OpTranslation &op) { op.out("Out", op.emit("Cast", {op.in("X")}, {{"dtype", op.dtype("out_dtype")}})); }
 
+// Bounds that are operands have no gradient, as in Paddle. At a bound X keeps its gradient, as in `clip`.
 void clip(OpTranslation &op) {
-  op.refuse({"Min", "Max"});
-  op.out("Out", op.emit("clip", {op.in("X")},
-                        {{"a_min", numberText(op.number("min", 0))}, {"a_max", numberText(op.number("max", 0))}}));
+  const double least = op.number("min", 0), most = op.number("max", 0);
+  const Value x = op.in("X");
+  if (!op.has("Min") && !op.has("Max"))
+    return op.out("Out", op.emit("clip", {x}, {{"a_min", numberText(least)}, {"a_max", numberText(most)}}));
+  const Value v = op.has("Min") ? op.emit("broadcast_maximum", {x, op.emit("BlockGrad", {op.in("Min")})})
+                                : op.scalar("_maximum_scalar", x, least);
+  op.out("Out", op.has("Max") ? op.emit("broadcast_minimum", {v, op.emit("BlockGrad", {op.in("Max")})})
+                              : op.scalar("_minimum_scalar", v, most));
 }
 
 void fillConstant(OpTranslation &op) {

@@ -149,10 +149,7 @@ Value OpTranslation::emit(StringRef opName, ArrayRef<Value> inputs, ArrayRef<Att
   for (const AttrPair &pair : attrs) texts.push_back({pair.first, pair.second});
   Expected<NodeId> node = builder.add(*known, inputs, {"", builder.context().attrs(texts)});
   if (node) return {*node, 0, 0};
-  error.emplace(amend(node.takeError(), [&](GradcError &info) {
-    info.message = describe(program, block, index) + ": " + info.message;
-    info.place.offset = op.offset;
-  }));
+  error.emplace(blameOp(program, block, index, node.takeError()));
   return Value();
 }
 

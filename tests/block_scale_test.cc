@@ -1,0 +1,132 @@
+// Large programs of blocks: what reads, differentiates and writes them takes time in proportion to their operators and blocks
+// (CLI-06).
+#include "tests/support/backward_programs.h"
+#include "tests/support/linear_time.h"
+#include "tests/support/test_graph.h"
+
+#include "formats/blocks/graph_of_blocks.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+class Builder {
+ public:
+  Builder() {
+    program.blocks.emplace_back();
+    declare(0, "p").isParameter = true;
+    program.parameters.push_back({program.intern("p"), true});
+    declare(0, "go").dtype = FluidType::Bool;
+  }
+
+  BlockVariable &declare(uint32_t block, const std::string &name) {
+    program.addVariable(block, {program.intern(name), FluidType::LodTensor, FluidType::Fp64, {1}});
+    return *program.find(block, program.texts.find(name));
+  }
+  void op(uint32_t block, StringRef type, const SlotNames &inputs, const std::string &out) {
+    if (out != "p") declare(block, out);
+    addOp(program, block, type, inputs, {{"Out", {out}}});
+  }
+  BlockProgram lossOf(const std::string &x) {
+    op(0, "reduce_sum", {{"X", {x}}}, "loss");
+    return std::move(program);
+  }
+
+  BlockProgram program;
+};
+
+BlockProgram chain(uint32_t n) {
+  Builder made;
+  std::string x = "p";
+  for (uint32_t k = 0; k < n; ++k) {
+    const std::string y = "y" + std::to_string(k);
+    if (k % 2) made.op(0, "elementwise_mul", {{"X", {x}}, {"Y", {"p"}}}, y);
+    else made.op(0, "tanh", {{"X", {x}}}, y);
+    x = y;
+  }
+  return made.lossOf(x);
+}
+
+/// y = tanh(x) * p in a branch of its own, n times.
+BlockProgram branches(uint32_t n) {
+  Builder made;
+  std::string x = "p";
+  for (uint32_t k = 0; k < n; ++k) {
+    const std::string number = std::to_string(k), y = "y" + number, scope = "scope" + number;
+    const uint32_t inner = addBlock(made.program, 0, {});
+    made.declare(0, y);
+    made.program.addVariable(0, {made.program.intern(scope), FluidType::StepScopes});
+    made.op(inner, "tanh", {{"X", {x}}}, "t" + number);
+    addOp(made.program, inner, "elementwise_mul", {{"X", {"t" + number}}, {"Y", {"p"}}}, {{"Out", {y}}});
+    addOp(made.program, 0, "conditional_block", {{"Cond", {"go"}}, {"Input", {x, "p"}}},
+          {{"Out", {y}}, {"Scope", {scope}}}, inner);
+    x = y;
+  }
+  return made.lossOf(x);
+}
+
+using Maker = BlockProgram (*)(uint32_t);
+
+double secondsToEmit(Maker make, uint32_t n) {
+  const BlockProgram program = make(n);
+  return secondsOf([&] {
+    TestContext context;
+    EXPECT_EQ(cantFail(appendBackward(context, BlockProgram(program), lossOf())).pairs.size(), 1u);
+  });
+}
+
+double secondsToRead(Maker make, uint32_t n) {
+  TestContext context;
+  const BlockProgram program = cantFail(appendBackward(context, make(n), lossOf())).program;
+  BlockGraphOptions options;
+  options.heads = {"p@GRAD"};
+  return secondsOf([&] { EXPECT_TRUE(cantFail(graphOfBlocks(context, program, options)).find("p@GRAD")); });
+}
+
+double secondsAsAFile(Maker make, uint32_t n) {
+  BlockFile file;
+  file.program = make(n);
+  return secondsOf([&] {
+    TestContext context;
+    const std::string json = text(file);
+    EXPECT_EQ(cantFail(readBlocks(context, json)).program.blocks.size(), file.program.blocks.size());
+  });
+}
+
+TEST(BlockScale, CLI_06_GradientOfManyOperators) {
+  expectLinear(4000, [](uint32_t n) { return secondsToEmit(chain, n); });
+}
+
+TEST(BlockScale, CLI_06_GradientOfManyBlocks) {
+  expectLinear(1000, [](uint32_t n) { return secondsToEmit(branches, n); });
+}
+
+TEST(BlockScale, CLI_06_ManyOperatorsAsAGraph) {
+  expectLinear(2000, [](uint32_t n) { return secondsToRead(chain, n); });
+}
+
+TEST(BlockScale, CLI_06_ManyBlocksAsAGraph) {
+  expectLinear(700, [](uint32_t n) { return secondsToRead(branches, n); });
+}
+
+TEST(BlockScale, CLI_06_FilesOfManyBlocks) {
+  expectLinear(1000, [](uint32_t n) { return secondsAsAFile(branches, n); });
+}
+
+TEST(BlockScale, CLI_06_AHundredThousandBlocksAndAMillionOperators) {
+  for (const auto &[make, n] :
+       {std::pair<Maker, uint32_t>(branches, 100'000), std::pair<Maker, uint32_t>(chain, 1'000'000)}) {
+    TestContext context;
+    Expected<FluidResult> made = appendBackward(context, make(n), lossOf());
+    ASSERT_TRUE(!!made) << describeWithNotes(made.takeError());
+    EXPECT_EQ(pairsOf(*made), "p=p@GRAD ");
+  }
+}
+
+}  // namespace
+}  // namespace gradc
