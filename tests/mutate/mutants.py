@@ -29,6 +29,9 @@ inline bool mutant(int id) { return selectedMutant == id; }
 # What an expression neither begins nor ends with.
 OPENS_BADLY = r"\{|&&|\|\||->|:(?!:)|[?,=<>/%|^)\]}.]"
 ENDS_BADLY = r"(&&|\|\||->|(?<!\+)\+|(?<!-)-|[?:,=<>*/%|^!&.])$"
+# Binary operators, loosest first; they have spaces around them.
+BINARY = {operator: level for level, group in enumerate(
+    ["? :", "||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"]) for operator in group.split()}
 BEGINS_STATEMENT = r"([;{}):]|\belse|\bdo)\s*\Z"  # what stands before one
 DECLARES = r"(const|constexpr|auto|static)\b|[A-Z]\w*(<[^;=]*>)? [&*]?\w+( =|;)"
 
@@ -113,6 +116,26 @@ def matches_in_code(fragment, text, start=0):
                        for begin, end in spans)]
 
 
+def loosest_level(fragment):
+    """The level of the loosest operator outside of brackets and strings; None where there is none."""
+    levels, depth = [], 0
+    for token in re.findall(r'"(?:\\.|[^"\\])*"|[(\[{]|[)\]}]|(?<=\s)[?:|&^=!<>+*/%-]+(?=\s)', fragment):
+        depth += (token in "([{") - (token in ")]}")
+        if depth == 0 and token in BINARY:
+            levels.append(BINARY[token])
+    return min(levels, default=None)
+
+
+def is_torn(fragment, before, after):
+    """Whether what stands around the fragment binds more tightly than an operator of it, so that it is no operand."""
+    level = loosest_level(fragment)
+    if level is None:
+        return False
+    left, right = re.search(r"\s(\S+)\s+\Z", before), re.match(r"\s+(\S+)\s", after)
+    return (any(side and BINARY.get(side.group(1), 0) > level for side in (left, right))
+            or bool(re.search(r"[\s(\[{,][!~*&-]\Z", before)) or bool(re.match(r"\.\w|->|\(|\[", after)))
+
+
 def locate(mutant, text):
     """Sets where the fragment is; returns what is wrong, or None."""
     if not mutant.find or not mutant.replace:
@@ -140,6 +163,8 @@ def locate(mutant, text):
         return f"its fragment occurs {len(found)} times in {mutant.file}"
     if mutant.find.endswith(";") and not re.search(BEGINS_STATEMENT, re.sub(r"//[^\n]*", "", text[:found[0].start()])):
         return "it is the end of a statement"
+    if not mutant.find.endswith(";") and is_torn(mutant.find, text[:found[0].start()], text[found[0].end():]):
+        return "it is cut out of an expression that binds more tightly"
     mutant.span = found[0].span()
     mutant.line = text.count("\n", 0, mutant.span[0]) + 1
     return None
