@@ -143,7 +143,7 @@ def locate(mutant, text):
     for open_mark, close_mark in ("()", "{}", "[]"):
         if any(part.count(open_mark) != part.count(close_mark) for part in (mutant.find, mutant.replace)):
             return f"its {open_mark} and {close_mark} do not match"
-    if not mutant.find.endswith(";") and any(re.match(r";|(if|for|while|return|else)\b", part) for part in (mutant.find, mutant.replace)):
+    if not mutant.find.endswith(";") and any(re.match(r";|(if|for|while|return|else|case)\b", part) for part in (mutant.find, mutant.replace)):
         return "it is part of a statement and no expression"
     if not mutant.find.endswith(";") and any(re.match(OPENS_BADLY, part) or re.search(ENDS_BADLY, part)
                                              for part in (mutant.find, mutant.replace)):
