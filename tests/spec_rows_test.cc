@@ -3,7 +3,9 @@
 //
 // A check carries the row in its name: TEST(Suite, AGG_05_What), or a golden case or vector under testdata/ called
 // E_01_unused. A checked row has such a check and a mutant of tests/mutate that one of its checks judges; a row that is
-// open or not applicable has no check, and no check cites a row there is not. Prints the table and the counts.
+// open or not applicable has no check, and no check cites a row there is not. Prints the table and the counts. Every
+// operator has a mutant as well.
+#include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -245,6 +247,12 @@ std::vector<std::string> filesUnder(StringRef folder, StringRef ending) {
   return files;
 }
 
+std::vector<Mutant> allMutants() {
+  std::vector<Mutant> mutants;
+  for (const std::string &file : filesUnder("tests/mutate", ".txt")) append_range(mutants, mutantsIn(readText(file)));
+  return mutants;
+}
+
 /// The ledger with the checks and mutants of this tree.
 Ledger readLedger() {
   Ledger ledger(readText("testdata/spec_rows.txt") + "\n" + readText("testdata/imperative_rows.txt"));
@@ -257,8 +265,7 @@ Ledger readLedger() {
   }
   for (const std::string &file : filesUnder("testdata/vectors", ".json"))
     ledger.cite(sys::path::stem(file), {"vectors_test", "vector " + sys::path::stem(file).str()});
-  for (const std::string &file : filesUnder("tests/mutate", ".txt"))
-    for (const Mutant &mutant : mutantsIn(readText(file))) ledger.judge(mutant);
+  for (const Mutant &mutant : allMutants()) ledger.judge(mutant);
   return ledger;
 }
 
@@ -267,6 +274,25 @@ TEST(SpecRows, EveryRowIsInTheStateItClaims) {
   ledger.print(outs());
   outs().flush();
   EXPECT_EQ(ledger.complaints(), "");
+}
+
+// That each of them is noticed is up to `./dev mutate`. A gradient operator may do with the mutants of its forward one.
+TEST(Mutants, EveryOperatorHasOne) {
+  TestContext context;
+  StringSet<> broken;
+  std::string missing, unknown;
+  for (const Mutant &mutant : allMutants()) {
+    StringRef row = mutant.row;
+    if (!row.consume_front("op:")) continue;
+    const OpDef *op = context.ops.find(row);
+    if (!op || op->name != row) unknown += row.str() + " ";
+    broken.insert(row);
+  }
+  for (const OpDef *op : context.ops.all())
+    if (!op->flags.isBackward && !op->name.contains("test_") && !broken.contains(op->name))
+      missing += op->name.str() + " ";
+  EXPECT_EQ(missing, "") << "each needs a block headed op:NAME in a list of tests/mutate/";
+  EXPECT_EQ(unknown, "") << "no operators, or not by their first names";
 }
 
 TEST(SpecRows, AllRowsOfTheSpecificationAreListed) {

@@ -10,8 +10,8 @@ A list is a text file of blocks; `#` starts a comment line.
 
 A fragment that ends in `;` is a statement (of those a declaration will not do), any other an expression. Several `-` or `+` lines are one fragment;
 `@` and `-` match whatever the white space. Without `?`, row AGG-05 is judged by every test whose name has AGG_05 in
-it, and op:Pooling by the samples of Pooling in conformance_test. A mutant of neither, headed by a word, has its tests
-written out.
+it, and op:Pooling by the samples of Pooling in conformance_test; `? oracle_test` alone means the values that MXNet gave
+for Pooling. A mutant of neither, headed by a word, has its tests written out.
 """
 import pathlib
 import re
@@ -29,6 +29,10 @@ inline bool mutant(int id) { return selectedMutant == id; }
 # What an expression neither begins nor ends with.
 OPENS_BADLY = r"\{|&&|\|\||->|:(?!:)|[?,=<>/%|^)\]}.]"
 ENDS_BADLY = r"(&&|\|\||->|(?<!\+)\+|(?<!-)-|[?:,=<>*/%|^!&.])$"
+# Binary operators, loosest first; they have spaces around them.
+BINARY = {operator: level for level, group in enumerate(
+    ["? :", "||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"]) for operator in group.split()}
+BEGINS_STATEMENT = r"([;{}):]|\belse|\bdo)\s*\Z"  # what stands before one
 DECLARES = r"(const|constexpr|auto|static)\b|[A-Z]\w*(<[^;=]*>)? [&*]?\w+( =|;)"
 
 
@@ -112,6 +116,26 @@ def matches_in_code(fragment, text, start=0):
                        for begin, end in spans)]
 
 
+def loosest_level(fragment):
+    """The level of the loosest operator outside of brackets and strings; None where there is none."""
+    levels, depth = [], 0
+    for token in re.findall(r'"(?:\\.|[^"\\])*"|[(\[{]|[)\]}]|(?<=\s)[?:|&^=!<>+*/%-]+(?=\s)', fragment):
+        depth += (token in "([{") - (token in ")]}")
+        if depth == 0 and token in BINARY:
+            levels.append(BINARY[token])
+    return min(levels, default=None)
+
+
+def is_torn(fragment, before, after):
+    """Whether what stands around the fragment binds more tightly than an operator of it, so that it is no operand."""
+    level = loosest_level(fragment)
+    if level is None:
+        return False
+    left, right = re.search(r"\s(\S+)\s+\Z", before), re.match(r"\s+(\S+)\s", after)
+    return (any(side and BINARY.get(side.group(1), 0) > level for side in (left, right))
+            or bool(re.search(r"[\s(\[{,][!~*&-]\Z", before)) or bool(re.match(r"\.\w|->|\(|\[", after)))
+
+
 def locate(mutant, text):
     """Sets where the fragment is; returns what is wrong, or None."""
     if not mutant.find or not mutant.replace:
@@ -119,7 +143,7 @@ def locate(mutant, text):
     for open_mark, close_mark in ("()", "{}", "[]"):
         if any(part.count(open_mark) != part.count(close_mark) for part in (mutant.find, mutant.replace)):
             return f"its {open_mark} and {close_mark} do not match"
-    if not mutant.find.endswith(";") and any(re.match(r";|(if|for|while|return|else)\b", part) for part in (mutant.find, mutant.replace)):
+    if not mutant.find.endswith(";") and any(re.match(r";|(if|for|while|return|else|case)\b", part) for part in (mutant.find, mutant.replace)):
         return "it is part of a statement and no expression"
     if not mutant.find.endswith(";") and any(re.match(OPENS_BADLY, part) or re.search(ENDS_BADLY, part)
                                              for part in (mutant.find, mutant.replace)):
@@ -137,6 +161,10 @@ def locate(mutant, text):
     found = matches_in_code(mutant.find, text, start)
     if not found or (len(found) > 1 and not mutant.anchor):
         return f"its fragment occurs {len(found)} times in {mutant.file}"
+    if mutant.find.endswith(";") and not re.search(BEGINS_STATEMENT, re.sub(r"//[^\n]*", "", text[:found[0].start()])):
+        return "it is the end of a statement"
+    if not mutant.find.endswith(";") and is_torn(mutant.find, text[:found[0].start()], text[found[0].end():]):
+        return "it is cut out of an expression that binds more tightly"
     mutant.span = found[0].span()
     mutant.line = text.count("\n", 0, mutant.span[0]) + 1
     return None
@@ -198,23 +226,26 @@ def rows_of_tests(root):
     return rows
 
 
+def own_filters(operator):
+    """Test target → the filter that chooses the operator's samples, or the values that MXNet gave for it."""
+    return {"conformance_test": f"*/{'own' if operator.startswith('_') else ''}{operator}_*",
+            "oracle_test": f"*/op_{operator}"}
+
+
 def give_default_tests(mutants, rows):
     """Fills in the tests that are not written out; returns the list of complaints."""
     problems = []
     for mutant in mutants:
-        own = f"*{mutant.row.replace('-', '_')}*"
-        if mutant.tests:
-            # Of a block for several rows, each row has its tests in some of the targets.
-            mutant.tests = [test if len(test) == 2 else (test[0], own) for test in mutant.tests
-                            if len(test) == 2 or test[0] in rows.get(mutant.row, [])]
-            if not mutant.tests:
-                problems.append(f"{mutant.place}: no test there is named after {mutant.row}")
-            continue
         if mutant.row.startswith("op:"):
-            sample = mutant.row[3:]
-            mutant.tests = [("conformance_test", f"*/{'own' if sample.startswith('_') else ''}{sample}_*")]
-        elif mutant.row in rows:
-            mutant.tests = [(target, own) for target in rows[mutant.row]]
+            own = own_filters(mutant.row[3:])
+            default = [("conformance_test", own["conformance_test"])]
         else:
+            own = dict.fromkeys(rows.get(mutant.row, []), f"*{mutant.row.replace('-', '_')}*")
+            default = list(own.items())
+        # Of a block for several rows, each row has its tests in some of the targets.
+        written = [test if len(test) == 2 else (test[0], own[test[0]]) for test in mutant.tests
+                   if len(test) == 2 or test[0] in own]
+        mutant.tests = written if mutant.tests else default
+        if not mutant.tests:
             problems.append(f"{mutant.place}: no test is named after {mutant.row}")
     return problems

@@ -60,13 +60,17 @@ StringRef typesText(const OpDef &op) {
   return op.flags.movesElements ? "all" : "floating, integers, bool; 16 bits in float32";
 }
 
-StringRef mxnetText(const OpDef &op) {
+std::string targetsText(const OpDef &op) {
   NodeKind kind;
   kind.op = &op;
-  if (kMxnetTarget.has(kind)) return "the same operator";
+  std::vector<std::string> titles;
+  for (const Target *target : {&kMxnetTarget, &kPrimitivesTarget})
+    if (target->has(kind)) titles.push_back(target->title.str());
+  const std::string text = titles.empty() ? "none" : join(titles, ", ");
+  if (kMxnetTarget.has(kind)) return text;
   const bool hasRow = llvm::any_of(kMxnetTarget.rows, [&](const TargetRow &row) { return row.op == op.name; });
-  if (hasRow || op.decompose) return "none; lowered to operators that MXNet has, where these can express it";
-  return "none";
+  return text + "; for " + kMxnetTarget.title.str() +
+         (hasRow || op.decompose ? " lowered to its operators, where these can express it" : " it cannot be expressed");
 }
 
 std::vector<StringRef> notesOf(const OpDef &op) {

@@ -22,8 +22,8 @@ std::string inputSetText(const OpDef &op, const InputSet &set);
 std::string gradientText(const OpDef &op, const OperatorTrials &trials, llvm::StringRef quote = "`");
 /// Element types the reference kernel computes in.
 llvm::StringRef typesText(const OpDef &op);
-/// How MXNet 1.9.1 expresses the operator.
-llvm::StringRef mxnetText(const OpDef &op);
+/// The targets that have the operator, and what becomes of it for MXNet 1.9.1 if that is not among them.
+std::string targetsText(const OpDef &op);
 /// "smooth in pieces", "draws random numbers", …
 std::vector<llvm::StringRef> notesOf(const OpDef &op);
 

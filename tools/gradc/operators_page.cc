@@ -1,8 +1,10 @@
 #include "operators_page.h"
 
 #include "input_facts.h"
+#include "mxnet_differences.h"
 #include "operator_facts.h"
 #include "operator_trials.h"
+#include "shape_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,12 +35,14 @@ void printOperator(raw_ostream &os, Context &context, const OpDef &op, const Ope
   row("overwrites", inputSetText(op, op.mutated));
   row("does not read", inputSetText(op, op.ignored));
   row("no gradient to", inputSetText(op, op.stopped));
+  row("shapes", shapesText(context, op));
   row("gradient", gradientText(op, trials));
   row("primitives", op.primitive              ? "it is one"
                     : !op.irreducible.empty() ? "not reducible: it " + op.irreducible.str()
                                               : trials.endsIn(op));
   row("types", typesText(op));
-  row("MXNet 1.9.1", mxnetText(op));
+  row("targets", targetsText(op));
+  row("unlike MXNet", join(mxnetDifferences(op.name), "; "));
   row("note", join(notesOf(op), "; "));
   printAttributes(os, op);
 }
@@ -60,7 +64,8 @@ void printOperators(raw_ostream &os, Context &context) {
   llvm::erase_if(operators, [](const OpDef *op) { return op->flags.isBackward; });
   os << "# Operators\n\nWritten by `gradc ops --reference`: the " << operators.size()
      << " operators that a model may contain; gradient operators are left out.\nGradients and primitives are those of a node with "
-        "the default attributes,\nand so are the ranks of inputs: those that shape inference accepts.\n";
+        "the default attributes,\nand so are the ranks of inputs, those that shape inference accepts, and the shapes, an example of "
+        "what it\nconcludes. Differences from MXNet 1.9.1 are those of [mxnet_differences.md](mxnet_differences.md).\n";
   printMeanings(os, operators);
   for (const OpDef *op : operators) printOperator(os, context, *op, trials);
 }

@@ -2,11 +2,13 @@
 #include "coverage.h"
 #include "input_facts.h"
 #include "missing_order.h"
+#include "mxnet_differences.h"
 #include "operator_facts.h"
 #include "operator_trials.h"
 #include "operators_json.h"
 #include "operators_page.h"
 #include "primitives_report.h"
+#include "shape_facts.h"
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
@@ -56,6 +58,7 @@ void printReference(raw_ostream &os, Context &context, const OpDef &op) {
   row("overwrites", inputSetText(op, op.mutated));
   row("does not read", inputSetText(op, op.ignored));
   row("no gradient to", inputSetText(op, op.stopped));
+  row("shapes", shapesText(context, op));
   const OperatorTrials trials(context, op);
   row("gradient", gradientText(op, trials, ""));
   for (const InplacePair &pair : op.inplace)
@@ -65,7 +68,10 @@ void printReference(raw_ostream &os, Context &context, const OpDef &op) {
   else if (!op.irreducible.empty()) row("primitives", "none: it " + op.irreducible.str());
   else row("primitives", trials.endsIn(op, ""));
   row("types", typesText(op));
-  row("MXNet 1.9.1", mxnetText(op));
+  if (op.primitive) row("ONNX opset 18", op.primitive.onnx);
+  if (op.primitive) row("C", op.primitive.c);
+  row("targets", targetsText(op));
+  for (StringRef difference : mxnetDifferences(op.name)) row("unlike MXNet", difference);
   for (StringRef note : notesOf(op)) row("note", note);
   printAttrs(os, op);
 }
@@ -141,7 +147,7 @@ constinit const Verb kOps = {
     .summary = "the operator reference",
     .description =
         "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and defaults, "
-        "where its gradient comes from and the primitives it ends in; with --reference explains all, as Markdown; with "
+        "shapes, where its gradient comes from, the primitives it ends in, the targets that have it and how MXNet differs; with --reference explains all, as Markdown; with "
         "--json for programs. With --missing-order K: the operators that cannot be differentiated K times, "
         "found by trying. With --primitives: the operators that all others decompose to, how ONNX and C express each, and "
         "what every other operator ends in, as Markdown.\n"
