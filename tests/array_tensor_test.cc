@@ -250,7 +250,8 @@ TEST(ArrayTensor, BadOperandsAndAttributes) {
   ArrayProgram none;
   none.declare("all");
   none.op("tensor_array_to_tensor", {}, "all");
-  EXPECT_EQ(failureOf(none, {"all"}), "[bad_entry] block 0, operator 0 (tensor_array_to_tensor): slot 'X' has no operand 0");
+  EXPECT_EQ(failureOf(none, {"all"}),
+            "[bad_entry] block 0, operator 0 (tensor_array_to_tensor): slot 'X' has no operand 0");
 }
 
 }  // namespace
