@@ -56,6 +56,7 @@ void matchOwnerSlots(BlockProgram &program) {
       const OuterNames &inside = outer[*op.subBlock];
       const ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
       const bool isLoop = type == "while";
+      const StringRef operands = isLoop ? "X" : "Input";
       const NameSet &needed = isLoop ? inside.read : inside.readFirst;
       for (TextId name : inside.read.names()) note(outer[block].read, name);
       for (TextId name : needed.names()) noteRead(name);
@@ -65,7 +66,7 @@ void matchOwnerSlots(BlockProgram &program) {
           erase_if(slot.variables,
                    [&](TextId name) { return !inside.written.contains(name) && !is_contained(conditions, name); });
       if (!isFirst) continue;
-      addMissing(program, block, op.inputs, isLoop ? "X" : "Input", needed);
+      addMissing(program, block, op.inputs, operands, needed);
       addMissing(program, block, op.outputs, "Out", inside.written);
     }
   }
