@@ -157,11 +157,11 @@ TEST(BlockSecondGradient, NAME_07_AProgramWithItsGradientCountsAsCalled) {
   std::string found[3];
   for (uint32_t priorCalls : {0u, 1u, 2u}) {
     TestContext context;
-    BlockProgram program =
-        cantFail(appendBackward(context, programOf("tanh X=p -> Out=a\nelementwise_mul X=a Y=p -> Out=b\n"
-                                                   "reduce_sum X=b -> Out=loss"),
-                                lossOf()))
-            .program;
+    BlockProgram program = cantFail(appendBackward(context,
+                                                   programOf("tanh X=p -> Out=a\nelementwise_mul X=a Y=p -> Out=b\n"
+                                                             "reduce_sum X=b -> Out=loss"),
+                                                   lossOf()))
+                               .program;
     program.addVariable(0, {program.intern("again"), FluidType::LodTensor, FluidType::Fp64, {}, 0});
     addOp(program, 0, "reduce_sum", {{"X", {"p@GRAD"}}}, {{"Out", {"again"}}});
     FluidRequest request = lossOf("again");
