@@ -330,9 +330,9 @@ TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
   EXPECT_EQ(emissionError("vendor X=p -> Out=a\nreduce_sum X=p -> Out=loss", lossOf()), "success")
       << "off the path (P-06)";
   EXPECT_EQ(
-      emissionError("conditional_block_grad X=p -> Out=a\nreduce_sum X=a -> Out=loss", lossOf()),
+      emissionError("conditional_block_grad Cond=c Input=p -> Input@GRAD=a\nreduce_sum X=a -> Out=loss", lossOf()),
       "[not_differentiable] block 0, operator 0 (conditional_block_grad): 'conditional_block_grad' has no gradient "
-      "operator and is between a loss and a parameter, where it writes 'a'");
+      "operator and is between a loss and a parameter, where it writes 'a'; the gradient as a graph goes through it");
   EXPECT_EQ(emissionError("exp X=p -> Out=a", lossOf("q")),
             "[unknown_name] target 'q' is declared neither in block 0 nor around it");
   FluidRequest heads = gradientsOf({"a"}, {"x"});
@@ -342,6 +342,8 @@ TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
             "[foreign_entry] target 'b' is a variable of block 1, expected one that block 0 sees");
   EXPECT_EQ(emissionError("exp X=p -> Out=a", lossOf("p")), "[no_graph] no operator of block 0 writes the loss 'p'");
   EXPECT_EQ(emissionError("while:1 X=p -> Out=a\nreduce_sum X=a -> Out=loss\nblock 1 in 0\nexp X=p -> Out=a", lossOf()),
+            "[bad_entry] block 0, operator 0 (while): slot 'Condition' has no operand 0");
+  EXPECT_EQ(emissionError("while Condition=cond X=p -> Out=a\nreduce_sum X=a -> Out=loss", lossOf()),
             "[bad_entry] block 0, operator 0 (while): expected one variable in slot 'Condition' and a block");
   FluidRequest late = lossOf();
   late.priorCalls = 0xfffffffe;

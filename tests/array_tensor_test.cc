@@ -245,12 +245,13 @@ TEST(ArrayTensor, BadOperandsAndAttributes) {
   addLoss(two);
   two.program.blocks[0].ops[8].inputs[0].variables.push_back(two.program.texts.find("a"));
   EXPECT_EQ(describeWithNotes(emit(two).takeError()),
-            "[bad_entry] block 0, operator 8 (tensor_array_to_tensor): expected "
-            "one variable in each of the slots 'X' and 'Out'");
+            "[bad_entry] block 0, operator 8 (tensor_array_to_tensor): slot 'X' holds 2 variables, from 'a' to 'a', "
+            "expected one");
   ArrayProgram none;
   none.declare("all");
   none.op("tensor_array_to_tensor", {}, "all");
-  EXPECT_EQ(failureOf(none, {"all"}), "[bad_entry] block 0, operator 0 (tensor_array_to_tensor): expected one array");
+  EXPECT_EQ(failureOf(none, {"all"}),
+            "[bad_entry] block 0, operator 0 (tensor_array_to_tensor): slot 'X' has no operand 0");
 }
 
 }  // namespace

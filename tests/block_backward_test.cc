@@ -243,6 +243,18 @@ TEST(BlockBackward, D_28_SlotsOfALoopMayLackWhatItsBlockUses) {
   }
 }
 
+TEST(BlockBackward, D_28_SlotsOfABranchMayLackWhatItsBlockUses) {
+  for (const char *lacking : {"", "s", "t"}) {
+    TestContext context;
+    BlockProgram program = programThatNamesMore(context, false, ",s", "");
+    BlockOp &owner = program.blocks[0].ops[7];
+    for (std::vector<BlockSlot> *slots : {&owner.inputs, &owner.outputs})
+      for (BlockSlot &slot : *slots)
+        erase_if(slot.variables, [&](TextId name) { return program.text(name) == lacking; });
+    EXPECT_EQ(disagreement(context, program), "") << "without '" << lacking << "'";
+  }
+}
+
 TEST(BlockBackward, A_19_WhatHasNoGradientInPaddleHasNoneInGraphs) {
   const std::pair<const char *, double> gradients[] = {{"elementwise_mod X=p Y=q -> Out=a", 1},
                                                        {"share_data X=p -> Out=a", 1},

@@ -241,7 +241,9 @@ TEST_F(BlockGraphTest, E_48_NodesKnowTheirOperators) {
   };
   NodeId loop;
   for (uint32_t n = 0; n < made.graph.numNodes(); ++n) {
-    if (made.graph.isVariable(NodeId(n))) EXPECT_EQ(nameOf({NodeId(n)}), "none");
+    if (made.graph.isVariable(NodeId(n))) {
+      EXPECT_EQ(nameOf({NodeId(n)}), "none");
+    }
     if (made.graph.opName(NodeId(n)) == "_while_loop") loop = NodeId(n);
   }
   EXPECT_EQ(nameOf({loop}), "block 0, operator 3 (while)");
@@ -252,10 +254,11 @@ TEST_F(BlockGraphTest, E_48_NodesKnowTheirOperators) {
     if (!body.isVariable(NodeId(n)))
       found += (body.opName(NodeId(n)) + ": " + nameOf({NodeId(n), -1, {{loop, 1}}}) + "\n").str();
   EXPECT_EQ(found, "elemwise_mul: block 1, operator 0 (elementwise_mul)\n"
-                   "identity: block 1, operator 1 (assign)\n"
+                   "_copy: block 1, operator 1 (assign)\n"
                    "_plus_scalar: block 1, operator 2 (increment)\n"
                    "broadcast_lesser: block 1, operator 3 (less_than)\n"
-                   "Cast: block 1, operator 3 (less_than)\n");
+                   "Cast: block 1, operator 3 (less_than)\n"
+                   "_identity_with_attr_like_rhs: none\n");
 }
 
 TEST_F(BlockGraphTest, A_19_BoundsOfClipMayBeOperands) {

@@ -14,6 +14,7 @@
 #include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/graph_of_blocks.h"
 #include "formats/blocks/minimize.h"
+#include "formats/blocks/op_slots.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/verify.h"
 #include "passes/gradient/gradient.h"
@@ -303,11 +304,13 @@ TEST_F(BlockHostile, E_48_RowsWithoutAGradient) {
   for (const BlockOpRow *row : allBlockOps()) {
     const std::optional<StringRef> form = gradientForm(row->type);
     if (form && !form->empty() && *form != "none" && row->type != "increment") continue;
-    BlockProgram program =
-        programOf((row->type + " X=p Y=p Input=p Grad=p Param=p LearningRate=p Velocity=p Beta1Pow=p "
-                               "Beta2Pow=p Moment1=p Moment2=p -> Out=a ParamOut=b VelocityOut=d\n"
-                               "reduce_sum X=a -> Out=loss")
-                      .str());
+    const OpSlots &slots = *slotsOfType(row->type);
+    std::string op = row->type.str(), results;
+    for (const OpSlot &slot : slots.inputs)
+      if (!slot.isOptional) op += (" " + slot.name + "=p").str();
+    for (const OpSlot &slot : slots.outputs)
+      results += (" " + slot.name + "=" + (results.empty() ? "a" : slot.name)).str();
+    BlockProgram program = programOf(op + " ->" + results + "\nreduce_sum X=a -> Out=loss");
     program.blocks[0].ops[0].attrs = context.attrs({{"axis", zero},
                                                     {"dtype", type},
                                                     {"input_dim_idx", zero},

@@ -167,6 +167,10 @@ TEST(Recurrent, E_32_BlocksOfAnotherKind) {
     BlockOp &op = p.program.blocks[0].ops[0];
     op.type = p.program.intern(type);
     op.subBlock = gradient;
+    if (StringRef(type) != "recurrent") {
+      op.inputs = {{p.program.intern(StringRef(type) == "while" ? "Condition" : "Cond"), {p.program.intern("p")}}};
+      op.outputs.clear();
+    }
     Expected<std::vector<Array>> made = p.run(p.program, {"p"});
     EXPECT_EQ(describeWithNotes(made.takeError()), std::string("[bad_entry] block 0, operator 0 (") + type +
                                                        "): block 2 is a gradient block, expected one that is not");
@@ -174,7 +178,8 @@ TEST(Recurrent, E_32_BlocksOfAnotherKind) {
   for (const char *type : {"while_grad", "recurrent_grad", "conditional_block_grad"}) {
     RecurrentProgram p;
     p.addCell();
-    addOp(p.program, 0, type, {}, {});
+    const bool isBranch = StringRef(type) == "conditional_block_grad";
+    addOp(p.program, 0, type, isBranch ? SlotNames{{"Cond", {"p"}}} : SlotNames(), {});
     Expected<std::vector<Array>> made = p.run(p.program, {"p"});
     EXPECT_EQ(describeWithNotes(made.takeError()),
               std::string("[bad_entry] block 0, operator 1 (") + type + "): expected a gradient block");

@@ -10,7 +10,7 @@ struct OpSlot {
   llvm::StringRef name;
   bool isList = false;       // `*`: one or more variables
   bool isOptional = false;   // `?`: may be missing
-  bool isAuxiliary = false;  // `~`: may be missing where no gradient operator reads it
+  bool isAuxiliary = false;  // `~`: may be missing where no gradient reads it
 };
 struct OpSlots {
   llvm::SmallVector<OpSlot, 4> inputs, outputs;

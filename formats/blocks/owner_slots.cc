@@ -12,6 +12,7 @@ namespace {
 /// Outer names that a block and its inner blocks use.
 struct OuterNames {
   NameSet read, written;
+  NameSet readFirst;  // before an operator that always runs has written them
 };
 
 void addMissing(BlockProgram &program, uint32_t block, std::vector<BlockSlot> &slots, StringRef slotName,
@@ -37,23 +38,35 @@ void matchOwnerSlots(BlockProgram &program) {
     auto note = [&](NameSet &names, TextId name) {
       if (name != kEmptyName && !program.find(block, name)) names.insert(name);
     };
+    NameSet sure;
+    auto noteRead = [&](TextId name) {
+      note(outer[block].read, name);
+      if (!sure.contains(name)) note(outer[block].readFirst, name);
+    };
     for (BlockOp &op : program.blocks[block].ops) {
       const StringRef type = program.text(op.type);
-      forEachVariable(op.inputs, [&](TextId name) { note(outer[block].read, name); });
+      forEachVariable(op.inputs, noteRead);
       if (!op.subBlock || (type != "while" && type != "conditional_block")) {
-        forEachVariable(op.outputs, [&](TextId name) { note(outer[block].written, name); });
+        forEachVariable(op.outputs, [&](TextId name) {
+          note(outer[block].written, name);
+          note(sure, name);
+        });
         continue;
       }
       const OuterNames &inside = outer[*op.subBlock];
       const ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
+      const bool isLoop = type == "while";
+      const StringRef operands = isLoop ? "X" : "Input";
+      const NameSet &needed = isLoop ? inside.read : inside.readFirst;
       for (TextId name : inside.read.names()) note(outer[block].read, name);
+      for (TextId name : needed.names()) noteRead(name);
       for (TextId name : inside.written.names()) note(outer[block].written, name);
       for (BlockSlot &slot : op.outputs)
         if (slot.name == out)
           erase_if(slot.variables,
                    [&](TextId name) { return !inside.written.contains(name) && !is_contained(conditions, name); });
-      if (!isFirst || type != "while") continue;
-      addMissing(program, block, op.inputs, "X", inside.read);
+      if (!isFirst) continue;
+      addMissing(program, block, op.inputs, operands, needed);
       addMissing(program, block, op.outputs, "Out", inside.written);
     }
   }
