@@ -158,9 +158,11 @@ def wrong_value(gradc, folder, name, text):
     compared = sorted(wanted & set(outputs))
     if not any("@GRAD" in key for key in compared):  # those of a later call
         return checked(gradc, text), 0
+    # Behind a cast from float32 a number has the digits of that.
+    is_rounded = any(archive[key].dtype == np.float32 for key in archive.files)
     for key in compared:
         expected, ours = dense(archive, key), outputs[key]
-        bound = 1e-9 if expected.dtype == np.float64 else 1e-5
+        bound = 1e-5 if expected.dtype != np.float64 else 1e-7 if is_rounded else 1e-9
         worst = np.abs(expected.ravel() - ours.ravel()).max(initial=0) if expected.size == ours.size else np.inf
         if not worst <= bound * max(1, np.abs(expected).max(initial=0)):
             return f"'{key}' differs from Paddle's value by {worst:.1e}", len(compared)
