@@ -70,7 +70,7 @@ def execute(request):
     answer = {"outputs": outputs, "gradients": {}, "heads": []}
     if wrt:
         rng = np.random.RandomState(request["seed"])
-        heads = [rng.uniform(0.3, 1.5, o.shape).astype(o.dtype) for o in outputs]
+        heads = [rng.uniform(0.3, 1.5, o.shape).astype(request.get("rounded", o.dtype)).astype(o.dtype) for o in outputs]
         executor.backward([mx.nd.array(h, dtype=o.dtype) for h, o in zip(heads, executor.outputs)])
         answer["heads"] = heads
         answer["gradients"] = {name: grads[name].asnumpy() for name in wrt}
