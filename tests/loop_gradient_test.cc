@@ -359,14 +359,18 @@ TEST(LoopGradient, CF_20_WhatALoopSavesIsRead) {
     for (uint32_t n = 0; n < third.numNodes(); ++n) {
       const std::optional<StringRef> saved = third.attrs(NodeId(n)).get("__saved__");
       SmallVector<StringRef, 8> counts;
-      if (saved) ASSERT_TRUE(splitList(*saved, counts));
+      if (saved) {
+        ASSERT_TRUE(splitList(*saved, counts));
+      }
       uint32_t added = 0;
       for (StringRef count : counts) added += static_cast<uint32_t>(std::stoul(count.trim().str()));
       for (uint32_t o = third.numOutputs(NodeId(n)) - added; o < third.numOutputs(NodeId(n)); ++o, ++numSaved)
         EXPECT_TRUE(read.count({n, static_cast<uint16_t>(o)}))
             << name.str() << ": output " << o << " of " << third.describe(NodeId(n));
     }
-    if (name != "cf03") EXPECT_GT(numSaved, 0u) << name.str();
+    if (name != "cf03") {
+      EXPECT_GT(numSaved, 0u) << name.str();
+    }
   }
 }
 
