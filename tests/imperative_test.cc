@@ -243,7 +243,9 @@ TEST(Imperative, TA_22_DeepHistoryWithManyReaders) {
   for (int i = 0; i < 100000; ++i) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const Tensor &a = values[(random >> 33) % values.size()], &b = values[(random >> 13 & 0xfffff) % values.size()];
-    values.push_back(t.times(t.add(t.add(a, b), values.back()), third));
+    const Tensor before = values.back(), both = t.add(a, b);
+    // Whichever operand is first, so that a walk also meets early calls before late ones.
+    values.push_back(t.times(i % 2 ? t.add(both, before) : t.add(before, both), third));
   }
   Tensor last = values.back();
   t.backward({last}, {.retain = true});

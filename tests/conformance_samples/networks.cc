@@ -119,6 +119,7 @@ void addImages(std::vector<Sample> &list) {
   list.push_back({op, "kernel=(3, 2), stride=(2, 1), pad=(1, 1)", {{1, 1, 4, 3}}});
   list.push_back({op, "kernel=(2, 3), dilate=(2, 1), stride=(1, 3)", {{1, 2, 3, 5}}});
   list.push_back({op, "kernel=(2, 1, 2), pad=(0, 1, 1)", {{1, 1, 2, 1, 2}}});
+  list.push_back({op, "kernel=(2, 2), stride=(1, 2), pad=(0, 1)", {{1, 1, 3, 3}}});
   list.push_back({op, "kernel=(1,)", {{1, 1, 1}}});
   list.push_back({op, "kernel=(2, 2)", {{0, 2, 3, 3}}});
   op = "col2im";

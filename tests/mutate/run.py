@@ -70,8 +70,9 @@ class Bazel:
                                      check=True).stdout.strip())
 
 
-def run_test(bin_dir, target, test_filter, number):
-    """(outcome, output): passed, failed, timeout or empty (no such test)."""
+def run_test(bin_dir, target, test_filter, number, is_limited=True):
+    """(outcome, output): passed, failed, timeout or empty (no such test). A limit on its address space stops a mutant that
+    asks for more and more memory."""
     tree = bin_dir / "tests" / f"{target}.runfiles" / "gradc"
     # Out of the way of other runs, and of what a mutant may leave behind.
     with tempfile.TemporaryDirectory(prefix="gradc-mutant-") as temporary:
@@ -81,7 +82,8 @@ def run_test(bin_dir, target, test_filter, number):
             environment["GRADC_MUTANT"] = str(number)
         command = [str(bin_dir / "tests" / target), f"--gtest_filter={test_filter}", "--gtest_fail_fast",
                    "--gtest_brief=1"]
-        limits = ["prlimit", f"--as={8 << 30}", "--core=0", "--"] if shutil.which("prlimit") else []
+        space = [f"--as={8 << 30}"] if is_limited else []
+        limits = ["prlimit", *space, "--core=0", "--"] if shutil.which("prlimit") else []
         try:
             done = subprocess.run(limits + command, cwd=tree, env=environment, timeout=TIMEOUT,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
@@ -93,27 +95,31 @@ def run_test(bin_dir, target, test_filter, number):
 
 
 def broken_tests(pool, bin_dir, chosen):
-    """Tests that do not exist or fail with every mutant off, with what they said."""
+    """Tests that do not exist or fail with every mutant off, with what they said; and those that pass only without the limit
+    on memory: they reserve more than the machine has."""
     pairs = sorted({pair for mutant in chosen for pair in mutant.tests})
-    broken = {}
+    broken, unlimited = {}, set()
     for pair, (outcome, output) in zip(pairs, pool.map(lambda pair: run_test(bin_dir, *pair, 0), pairs)):
-        if outcome != "passed":
+        if outcome == "failed" and run_test(bin_dir, *pair, 0, is_limited=False)[0] == "passed":
+            unlimited.add(pair)
+        elif outcome != "passed":
             said = {"failed": "fails without a mutant", "timeout": "takes too long", "empty": "matches no test"}[outcome]
             broken[pair] = f"{pair[0]} {pair[1]}: {said}\n{output[-2000:]}"
-    return broken
+    return broken, unlimited
 
 
-def is_noticed(bin_dir, mutant, broken):
-    return any(run_test(bin_dir, *pair, mutant.number)[0] != "passed" for pair in mutant.tests if pair not in broken)
+def is_noticed(bin_dir, mutant, broken, unlimited):
+    return any(run_test(bin_dir, *pair, mutant.number, pair not in unlimited)[0] != "passed"
+               for pair in mutant.tests if pair not in broken)
 
 
 def judge(bin_dir, chosen):
     """Runs the chosen mutants; returns the survivors and the tests that are themselves at fault."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
-        broken = broken_tests(pool, bin_dir, chosen)
+        broken, unlimited = broken_tests(pool, bin_dir, chosen)
         for said in broken.values():
             print(said)
-        noticed = pool.map(lambda mutant: is_noticed(bin_dir, mutant, broken), chosen)
+        noticed = pool.map(lambda mutant: is_noticed(bin_dir, mutant, broken, unlimited), chosen)
         survivors = []
         for mutant, found in zip(chosen, noticed):
             if not found and all(pair in broken for pair in mutant.tests):

@@ -75,10 +75,11 @@ std::vector<Array> NaiveRun::heads() const {
 }
 
 double NaiveRun::magnitudeBehind(Value v) const {
+  constexpr double kStandsForInfinity = 1e28;  // as the logarithm of 0 does in sums: nothing is rounded to its precision
   double largest = 0;
   auto take = [&](const Array &array) {
     for (double value : array.values)
-      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+      if (std::abs(value) < kStandsForInfinity) largest = std::max(largest, std::abs(value));
   };
   take(value(v));
   BitVector isBehind(graph.numNodes());
