@@ -155,17 +155,15 @@ class BodyDifferentiation {
       operands.push_back(isForShape ? rewriter(given[i]) : read(rewriter, given[i]));
       if (isForward(n) && !isForShape) isGivenLater.set(graph.entry(given[i]).value);
     }
-    if (isForward(n)) {  // has run
-      rewriter.copyForShape(n, forShape(n), operands);
-      return;
-    }
+    // The forward node of a backward operator must be its first dependency. At higher orders the forward part has such
+    // operators too.
     const ArrayRef<NodeId> deps = graph.controlDeps(n);
-    if (kind.op && kind.op->flags.isBackward && !deps.empty() &&
-        isForward(deps[0])) {  // it must be the first dependency
+    if (kind.op && kind.op->flags.isBackward && !deps.empty() && isForward(deps[0])) {
       GraphBuilder &builder = rewriter.builder();
       builder.addControlDep(NodeId(builder.numNodes()), rewriter(Value{deps[0]}).node);
     }
-    rewriter.copy(n, operands);
+    if (isForward(n)) rewriter.copyForShape(n, forShape(n), operands);  // has run
+    else rewriter.copy(n, operands);
   }
 
   // When the backward part runs, forward nodes have already overwritten their variables and must not do so again.
