@@ -88,13 +88,13 @@ TEST(BlockArray, AnArrayNeedsADeclaredShape) {
     ArrayProgram other;
     other.declare("a", {size}, type, FluidType::LodTensorArray);
     other.number("i", 0);
-    other.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}, {"Array", {"i"}}}, "a");
+    other.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}}, "a");
     EXPECT_NE(failureOf(other, {"a"}).find("[infer_missing]"), std::string::npos) << size;
   }
   ArrayProgram huge;
   huge.array("a", {int64_t(1) << 62});
   huge.number("i", 0);
-  huge.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}, {"Array", {"i"}}}, "a");
+  huge.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}}, "a");
   EXPECT_NE(failureOf(huge, {"a"}), "success");
   ArrayProgram q;
   q.declare("a");

@@ -99,7 +99,8 @@ double sumOfFirst(Context &context, const FirstGradients &first, ArrayRef<NamedA
   for (const NamedArray &binding : bindings)
     if (variableNamed(first.graph, binding.name).isValid()) given.push_back(binding);
   double sum = 0;
-  for (const Array &head : ArrayRef(cantFail(runHeads(context, first.graph, given))).take_back(first.values.size()))
+  const std::vector<Array> heads = cantFail(runHeads(context, first.graph, given));
+  for (const Array &head : ArrayRef(heads).take_back(first.values.size()))
     for (double v : doubles(head)) sum += v;
   return sum;
 }
@@ -114,6 +115,8 @@ std::string disagreement(uint64_t seed, const BlockDraw &draw) {
   if (emitted.pairs.empty()) return engine.values.empty() ? "" : "no pairs";
   const FirstGradients ours = fromProgram(context, emitted);
   std::vector<NamedArray> bindings = drawnBindings(engine.graph, seed);
+  for (NamedArray &other : drawnBindings(ours.graph, seed + 1))  // the emitted program may read more
+    if (none_of(bindings, [&](const NamedArray &known) { return known.name == other.name; })) bindings.push_back(other);
   Expected<std::vector<std::vector<double>>> expected = secondGradients(context, engine, bindings),
                                              found = secondGradients(context, ours, bindings);
   if (!expected) return "engine: " + describeError(expected.takeError());

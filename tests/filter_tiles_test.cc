@@ -158,7 +158,7 @@ TEST_F(FilterTiles, RUN_02_PixelProductsAgreeWithReference) {
       SCOPED_TRACE(extent);
       TestGraph g(
           "data = var {__shape__=(0,16,0,0)}; a = Convolution(data, u, b) {kernel=(1,1), num_filter=48}; r = relu(a);"
-          "y = Convolution(r, v) {kernel=(1,1), num_filter=16, no_bias=True};"
+          "y = Convolution(r, v, e) {kernel=(1,1), num_filter=16};"
           "z = Convolution(r, w, c) {kernel=(1,1), num_filter=32, stride=(2,2)}; heads y, z");
       const Graph graph = gradientOf(g, request);
       SessionOptions options = optionsFor(graph, {2, 16, extent, extent});

@@ -130,6 +130,16 @@ class Drawing {
     if (at == 2) count();
   }
 
+  /// A variable for the scopes of an operator with a block, of which a file says its kind alone.
+  std::string freshScopes(uint32_t block) {
+    const std::string name = fresh(block, {}, FluidType::Fp64);
+    BlockVariable &variable = *program.find(block, program.texts.find(name));
+    variable.kind = FluidType::StepScopes;
+    variable.dtype.reset();
+    variable.lodLevel.reset();
+    return name;
+  }
+
   /// What an operator writes, `of` being an operand that it may overwrite.
   std::string result(uint32_t block, Names &names, const std::string &of) {
     const bool mayOverwrite = draw.inPlacePercent && is_contained(ArrayRef(names).drop_front(numFixed), of);
@@ -206,9 +216,7 @@ class Drawing {
     for (const std::string &name : written)
       if (name != go && !is_contained(read, name)) read.push_back(name);
     llvm::erase(read, go);
-    const std::string scopes = fresh(block, {}, FluidType::Fp64);
-    program.find(block, program.texts.find(scopes))->kind = FluidType::StepScopes;
-    program.find(block, program.texts.find(scopes))->dtype.reset();
+    const std::string scopes = freshScopes(block);
     op(block, "while", {{"Condition", {go}}, {"X", read}}, {{"Out", written}, {"StepScopes", {scopes}}}, {}, inner);
   }
 
@@ -226,9 +234,7 @@ class Drawing {
     if (names.size() > numFixed)
       op(inner, "assign", {{"X", {inside.back()}}}, {{"Out", {names[numFixed + dice.below(names.size() - numFixed)]}}});
     auto [read, written] = traffic(inner);
-    const std::string scope = fresh(block, {}, FluidType::Fp64);
-    program.find(block, program.texts.find(scope))->kind = FluidType::StepScopes;
-    program.find(block, program.texts.find(scope))->dtype.reset();
+    const std::string scope = freshScopes(block);
     op(block, "conditional_block", {{"Cond", {go}}, {"Input", read}}, {{"Out", written}, {"Scope", {scope}}},
        {{"is_scalar_condition", boolAttrText(true)}}, inner);
   }

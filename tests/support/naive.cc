@@ -75,7 +75,8 @@ std::vector<Array> NaiveRun::heads() const {
 }
 
 double NaiveRun::magnitudeBehind(Value v) const {
-  constexpr double kStandsForInfinity = 1e28;  // as the logarithm of 0 does in sums: nothing is rounded to its precision
+  constexpr double kStandsForInfinity =
+      1e28;  // as the logarithm of 0 does in sums: nothing is rounded to its precision
   double largest = 0;
   auto take = [&](const Array &array) {
     for (double value : array.values)

@@ -100,7 +100,8 @@ std::string op(const Json &record) {
 
 std::string programDescOf(const std::string &json) {
   std::string bytes;
-  for (const Json &block : Json::parse(json)["program"]["blocks"]) {
+  const Json file = Json::parse(json);
+  for (const Json &block : file["program"]["blocks"]) {
     std::string content = number(1, block["idx"].get<int64_t>()) + number(2, block["parent"].get<int64_t>());
     for (const auto &[name, record] : block["vars"].items()) content += variable(name, record);
     for (const Json &each : block["ops"]) content += op(each);
