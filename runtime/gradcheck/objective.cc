@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/kernel.h"
+#include "ops/kernel_dispatch.h"
 #include "ops/loss/softmax_loss.h"
 #include "runtime/elements.h"
 
@@ -104,7 +105,6 @@ double Objective::loss(const Term &term, const TensorRef &head, const TensorRef 
     for (int64_t i = 0; i < size; ++i) sum += x[i];
     return sum;
   }
-  for (int64_t i = 0; i < size && term.undo == Undo::Log; ++i) x[i] = std::log(std::max(x[i], kLeastProbability));
   for (int64_t i = 0; i < size && term.undo == Undo::Logit; ++i)
     x[i] = std::log(std::max(x[i], kLeastProbability)) - std::log(std::max(1 - x[i], kLeastProbability));
   SmallVector<TensorRef, 2> in = {values.ref()};
@@ -118,40 +118,41 @@ double Objective::loss(const Term &term, const TensorRef &head, const TensorRef 
   return term.kind->op->impliedLoss(call);
 }
 
+SoftmaxScore Objective::softmaxScore(const Term &term, const TensorRef &head, const TensorRef &label) const {
+  Array wide, labels = asDouble(label);
+  TensorRef probabilities = head;
+  if (!isFloatingKernelType(head.dtype)) {
+    wide = asDouble(head);
+    probabilities = wide.ref();
+  }
+  return scoreSoftmax(term.kind->params<SoftmaxOutputParams>(), probabilities, labels.ref());
+}
+
 void Objective::addMetric(const TensorRef &head, const TensorRef &label, Score &score) const {
-  const NodeKind &kind = *terms[metricTerm].kind;
-  if (kind.op->name != "SoftmaxOutput") {
-    for (int64_t i = 0; i < head.size(); ++i) {
-      const double y = readElement(head, i), wanted = readElement(label, i);
-      if (metricKind == Metric::Accuracy) score.metricSum += (y > 0.5) == (wanted > 0.5) ? 1 : 0;
-      else score.metricSum += metricKind == Metric::MeanSquare ? (y - wanted) * (y - wanted) : std::abs(y - wanted);
-    }
-    score.metricCount += static_cast<double>(head.size());
-    return;
+  for (int64_t i = 0; i < head.size(); ++i) {
+    const double y = readElement(head, i), wanted = readElement(label, i);
+    if (metricKind == Metric::Accuracy) score.metricSum += (y > 0.5) == (wanted > 0.5) ? 1 : 0;
+    else score.metricSum += metricKind == Metric::MeanSquare ? (y - wanted) * (y - wanted) : std::abs(y - wanted);
   }
-  Array wide = asDouble(label);
-  const SoftmaxLabels labels(kind.params<SoftmaxOutputParams>(), head.shape, wide.ref());
-  const SoftmaxRows &rows = labels.rows;
-  for (int64_t row = 0; row < rows.count(); ++row) {
-    if (labels.weight(row) == 0) continue;
-    int64_t likeliest = 0, wanted = 0;
-    for (int64_t k = 1; k < rows.classes; ++k) {
-      auto probability = [&](int64_t c) { return readElement(head, rows.begin(row) + c * rows.inner); };
-      if (probability(k) > probability(likeliest)) likeliest = k;
-      if (labels.target(row, k) > labels.target(row, wanted)) wanted = k;
-    }
-    score.metricSum += likeliest == wanted ? 1 : 0;
-    score.metricCount += 1;
-  }
+  score.metricCount += static_cast<double>(head.size());
 }
 
 Score Objective::score(ArrayRef<TensorRef> heads, ArrayRef<TensorRef> labels, int64_t batch) const {
   Score score;
-  for (const Term &term : terms)
-    score.lossSum += loss(term, heads[term.head], term.label == kNoLabel ? nullptr : &labels[term.label]);
+  for (const Term &term : terms) {
+    const TensorRef *label = term.label == kNoLabel ? nullptr : &labels[term.label];
+    const bool isMetric = metricKind != Metric::None && &term == &terms[metricTerm];
+    if (term.undo == Undo::Log) {
+      const SoftmaxScore softmax = softmaxScore(term, heads[term.head], *label);
+      score.lossSum += softmax.loss;
+      if (isMetric) score.metricSum = softmax.numRight, score.metricCount = softmax.numCounted;
+    } else {
+      score.lossSum += loss(term, heads[term.head], label);
+      if (isMetric) addMetric(heads[term.head], *label, score);
+    }
+  }
   if (isMean(heads)) score.lossSum *= static_cast<double>(batch);
   score.rows = static_cast<double>(batch);
-  if (metricKind != Metric::None) addMetric(heads[terms[metricTerm].head], labels[terms[metricTerm].label], score);
   return score;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "passes/infer.h"
+#include "runtime/gradcheck/softmax_score.h"
 #include "runtime/training/dataset.h"
 
 namespace gradc {
@@ -59,6 +60,7 @@ class Objective {
   void addHead(const Graph &forward, size_t head);
   const Term *softmaxFedBy(const Graph &forward, llvm::StringRef variable) const;
   double loss(const Term &term, const TensorRef &head, const TensorRef *label) const;
+  SoftmaxScore softmaxScore(const Term &term, const TensorRef &head, const TensorRef &label) const;
   void addMetric(const TensorRef &head, const TensorRef &label, Score &score) const;
 
   std::vector<Term> terms;
