@@ -247,7 +247,8 @@ TEST_F(BlockGraphTest, E_48_NodesKnowTheirOperators) {
     if (made.graph.opName(NodeId(n)) == "_while_loop") loop = NodeId(n);
   }
   EXPECT_EQ(nameOf({loop}), "block 0, operator 3 (while)");
-  EXPECT_EQ(nameOf({NodeId(0), -1, {{loop, 0}}}), "block 0, operator 3 (while)") << "its test is no block";
+  EXPECT_EQ(nameOf({NodeId(0), -1, {{loop, 0}}}), "block 0, operator 3 (while)")
+      << "its condition does not come from a block";
   const Graph body(made.graph.bodies(loop)[1]);
   std::string found;
   for (uint32_t n = 0; n < body.numNodes(); ++n)
@@ -281,7 +282,7 @@ TEST_F(BlockGraphTest, A_19_BoundsOfClipMayBeOperands) {
     EXPECT_EQ(clipped(bounds, 1), (Values{1, 1}));
   }
   EXPECT_EQ(clipped({{"Min", {"least"}}, {"Max", {"most"}}}, 5), (Values{2, 0}));
-  EXPECT_EQ(clipped({{"Min", {"least"}}}, 9), (Values{8, 0})) << "the attribute counts where there is no operand";
+  EXPECT_EQ(clipped({{"Min", {"least"}}}, 9), (Values{8, 0})) << "without an operand the attribute applies";
   EXPECT_EQ(clipped({{"Max", {"most"}}}, -9), (Values{-8, 0}));
   EXPECT_EQ(clipped({{"Max", {"most"}}}, 2), (Values{2, 1})) << "at the bound";
 }

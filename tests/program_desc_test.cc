@@ -4,6 +4,7 @@
 #include "tests/support/block_programs.h"
 #include "tests/support/dice.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/wire_bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -14,21 +15,6 @@ namespace {
 
 using namespace gradc::testing;
 
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-std::string number(uint32_t field, int64_t value) { return varint(field << 3) + varint(static_cast<uint64_t>(value)); }
-std::string message(uint32_t field, const std::string &content) {
-  return varint(field << 3 | 2) + varint(content.size()) + content;
-}
-std::string fixed(uint32_t field, double value) {
-  return varint(field << 3 | 1) + std::string(reinterpret_cast<const char *>(&value), sizeof value);
-}
-std::string fixed(uint32_t field, float value) {
-  return varint(field << 3 | 5) + std::string(reinterpret_cast<const char *>(&value), sizeof value);
-}
 std::string slot(uint32_t field, const std::string &name, const std::vector<std::string> &variables) {
   std::string content = message(1, name);
   for (const std::string &variable : variables) content += message(2, variable);

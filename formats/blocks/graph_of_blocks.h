@@ -37,7 +37,7 @@ struct BlockOrigins {
     uint32_t block;
     size_t op;
   };
-  /// The operator of a node or of a node in a body; of a body that is no block, the operator that owns it. `program` is the one
+  /// The operator of a node or of a node in a body; of a body that does not come from a block, the operator that owns it. `program` is the one
   /// that was read.
   std::optional<Op> find(const BlockProgram &program, const Place &place) const;
 };

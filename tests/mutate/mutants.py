@@ -127,7 +127,7 @@ def loosest_level(fragment):
 
 
 def is_torn(fragment, before, after):
-    """Whether what stands around the fragment binds more tightly than an operator of it, so that it is no operand."""
+    """Whether what stands around the fragment binds more tightly than an operator of it, so that it cannot be an operand."""
     level = loosest_level(fragment)
     if level is None:
         return False

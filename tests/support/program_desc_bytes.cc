@@ -1,30 +1,15 @@
 #include "tests/support/program_desc_bytes.h"
 
+#include "tests/support/wire_bytes.h"
+
 #include "formats/blocks/fluid_types.h"
 
 #include <nlohmann/json.hpp>
-
-#include <cstring>
 
 namespace gradc::testing {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-std::string number(uint32_t field, int64_t value) { return varint(field << 3) + varint(static_cast<uint64_t>(value)); }
-std::string message(uint32_t field, const std::string &content) {
-  return varint(field << 3 | 2) + varint(content.size()) + content;
-}
-template <class T> std::string fixed(uint32_t field, T value) {
-  std::string bytes(sizeof value, '\0');
-  std::memcpy(bytes.data(), &value, sizeof value);
-  return varint(field << 3 | (sizeof value == 8 ? 1 : 5)) + bytes;
-}
 
 /// A type of attributes: its number, the field of its values, and how one is written.
 struct AttrForm {
