@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A step of training in gradc beside MXNet 1.9.1, PyTorch eager and torch.compile, out of the box, on the same machine.
 
-    bench/peers.py --gradc PATH [--tape PATH] [--mxnet PYTHON] [--torch PYTHON] [--compile] [--threads 1,2] [--turns 9]
-                   [--steps 20] [--graphs FOLDER] [--only NAME,NAME] [--bench PATH]
+    bench/peers.py --gradc PATH [--tape PATH] [--products PATH] [--mxnet PYTHON] [--torch PYTHON] [--compile]
+                   [--threads 1,2] [--turns 9] [--steps 20] [--graphs FOLDER] [--only NAME,NAME] [--bench PATH]
 
 PYTHON is an interpreter that has the peer; peers without an interpreter are skipped. The networks are those of networks.py:
 testdata/demo and two written there, and with --graphs those that MXNet saved, FOLDER/NAME.symbol.json. --tape is
@@ -12,16 +12,22 @@ it): it adds a table of compile times.
 A step is forward and backward in training mode, float32, and the update of every parameter by SGD with momentum. A turn is
 a fresh process with only the number of threads set in its environment; peers alternate in rotating order. Two figures, never
 mixed: the median over all steps of all turns, the first steps included, and the wall time of the whole process, which is
-reported and not judged. gradc's steps are those of `gradc train`, from the times in its log. Its `products` and processor times
-come from a run of the same graph: `products` is the part of gradc's step spent in convolutions and products, with their
-conversions; `of peak` is the operations of the step, as PyTorch counts them, a second, relative to gradc's product of 2048³;
-`memory` is the growth of resident memory, without mapped files, from before the network was made to the highest mark."""
+reported and not judged. gradc's steps are those of `gradc train`, from the times in its log; `of peak` is the operations of
+the step, as PyTorch counts them, a second, relative to gradc's product of 2048³; `memory` is the growth of resident memory,
+without mapped files, from before the network was made to the highest mark.
+
+A second table has the parts of a step, from a profile of the same graph: nodes that are convolutions and products, without the
+conversions of their operands; those conversions, which oneDNN's log times; all `other` nodes; what is left `between` them.
+--products is //bench:products: `alone` is the time of oneDNN's convolutions and products by
+themselves. Where they take more than 0.85 of the best peer's step, gradc's bar is 1.08 times that, elsewhere 0.9 of the
+peer's step."""
 import argparse, json, os, re, statistics, struct, subprocess, sys, tempfile, time, zipfile
 
 import networks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PRODUCTS = re.compile(r'.*(onvolution|FullyConnected|dot|_linalg_gemm|interleaved_matmul).*')
+PRODUCTS = re.compile(r'.*(onvolution|FullyConnected|dot|_linalg_gemm|interleaved_matmul|RNN).*')
+REORDER = re.compile(r'^\w+_verbose,.*exec,.*cpu,reorder,.*,([\d.e+-]+)$', re.M)
 
 
 def array_file(shape):
@@ -60,18 +66,33 @@ class Gradc:
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wall = time.perf_counter() - start
         ends = [row['seconds'] for row in map(json.loads, open(self.log)) if row['kind'] == 'step']
-        events, processor = self.profile(threads, steps)
-        return {'steps': [1e3 * (end - begin) for begin, end in zip([0] + ends, ends)], 'processor': [processor],
-                'wall': wall, 'products': sum(e['dur'] for e in events if PRODUCTS.match(e['cat'])) / 1e3}
+        return {'steps': [1e3 * (end - begin) for begin, end in zip([0] + ends, ends)], 'wall': wall,
+                'processor': [float(re.search(r'processor ([\d.]+) ms', self.run(threads, steps).stderr).group(1))]}
 
-    def profile(self, threads, steps):
-        """The events of the last of several steps, and the processor time of one in ms."""
+    def run(self, threads, steps, arguments=(), environment=()):
+        command = [self.gradc, 'run', self.train, '--train', '--init', '1', '--threads', str(threads), '-o', os.devnull,
+                   '--repeat', str(max(steps, 2)), *arguments]
+        return subprocess.run(command + self.arguments, check=True, capture_output=True, text=True,
+                              env=dict(os.environ, **dict(environment)))
+
+    def parts(self, threads, steps):
+        """Milliseconds of the parts of the last step; of conversions, the mean over the steps."""
+        count = max(steps, 2)
         with tempfile.NamedTemporaryFile(suffix='.json') as profile:
-            command = [self.gradc, 'run', self.train, '--train', '--init', '1', '--threads', str(threads), '-o', os.devnull,
-                       '--repeat', str(max(steps, 2)), '--profile', profile.name]
-            done = subprocess.run(command + self.arguments, check=True, stderr=subprocess.PIPE, text=True).stderr
+            done = self.run(threads, count, ('--profile', profile.name), {'DNNL_VERBOSE': '1'})
             events = json.load(open(profile.name))['traceEvents']
-        return events, float(re.search(r'processor ([\d.]+) ms', done).group(1))
+        times = [(event['dur'] / 1e3, bool(PRODUCTS.match(event['cat']))) for event in events]
+        conversions = sum(map(float, REORDER.findall(done.stdout))) / count
+        products, others = (sum(ms for ms, is_product in times if is_product == kind) for kind in (True, False))
+        end = max(event['ts'] + event['dur'] for event in events) / 1e3
+        return {'products': products - conversions, 'conversions': conversions, 'other': others,
+                'between': end - products - others}
+
+    def alone(self, program, threads):
+        """Milliseconds of oneDNN's convolutions and products alone; None if the graph has some that are not timed."""
+        shapes = self.arguments[1::2]
+        found = json.loads(subprocess.check_output([program, self.train, str(threads), *shapes], text=True))
+        return None if found['left'] else found['convolutions'] + found['products']
 
 
 class Tape:
@@ -117,7 +138,7 @@ def measure(sides, threads, turns, steps):
             found['wall'].append(turn.get('wall', time.perf_counter() - start))
             found['steps'] += turn['steps']
             found['processor'] += turn['processor']
-            for key in ('products', 'flops', 'memory'):
+            for key in ('flops', 'memory'):
                 if key in turn:
                     found.setdefault(key, []).append(turn[key])
         order = order[1:] + order[:1]
@@ -146,11 +167,23 @@ def report(name, threads, results, peak):
         cells = [name, threads, side, '%.2f' % median[side], '%.2f' % min(found['steps']),
                  '%.2f' % statistics.median(found['processor']),
                  '%.2f' % (median[side] / min(peers)) if ours and peers else '' if ours else '%.2f' % (median['gradc'] / median[side]),
-                 '%.2f' % statistics.median(found['products']) if ours else '',
                  '%.0f %%' % (100 * rate / median[side]) if rate else '',
                  '%.1f' % (statistics.median(found['memory']) / 2**20) if 'memory' in found else '',
                  '%.2f' % statistics.median(found['wall'])]
         print('| ' + ' | '.join(map(str, cells)) + ' |', flush=True)
+
+
+def report_parts(name, threads, gradc, results, products, steps):
+    """A row of the second table."""
+    peers = [statistics.median(found['steps']) for side, found in results.items() if side not in ('gradc', 'tape')]
+    step, best = statistics.median(results['gradc']['steps']), min(peers) if peers else None
+    cells = [name, threads, '%.2f' % step] + ['%.2f' % ms for ms in gradc.parts(threads, steps).values()]
+    alone = gradc.alone(products, threads) if products else None
+    cells += ['%.2f' % alone, '%.2f' % (step / alone)] if alone else ['', '']
+    if best:
+        bar = alone * 1.08 if alone and alone > 0.85 * best else 0.9 * best
+        cells += ['%.2f' % (alone / best) if alone else '', '%.2f' % bar, '%.2f' % (step / bar)]
+    return '| ' + ' | '.join(map(str, cells)) + ' |'
 
 
 def compile_times(options, found):
@@ -170,7 +203,7 @@ def compile_times(options, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--gradc', required=True)
-    for flag in ('--tape', '--mxnet', '--torch', '--bench', '--graphs'):
+    for flag in ('--tape', '--products', '--mxnet', '--torch', '--bench', '--graphs'):
         parser.add_argument(flag)
     parser.add_argument('--compile', action='store_true', help='torch.compile too: minutes for a large network')
     parser.add_argument('--threads', default='1,2')
@@ -182,9 +215,10 @@ def main():
         found = networks.networks(folder, options.graphs, options.steps)
         if options.only:
             found = {name: found[name] for name in options.only.split(',')}
-        print('| network | threads | | median ms | fastest ms | processor ms | gradc to it, gradc to the best | products ms | of peak | memory MiB | process s |')
-        print('|---|---|---|---|---|---|---|---|---|---|---|')
+        print('| network | threads | | median ms | fastest ms | processor ms | gradc to it, gradc to the best | of peak | memory MiB | process s |')
+        print('|---|---|---|---|---|---|---|---|---|---|')
         peaks = {threads: peak_rate(options.gradc, threads) for threads in map(int, options.threads.split(','))}
+        parts = []
         for name, (path, inputs, steps) in found.items():
             sides = {'gradc': Gradc(options.gradc, path, inputs, folder)}
             if sides['gradc'].refusal:
@@ -196,7 +230,12 @@ def main():
                 if python:
                     sides[kind] = Peer(kind, python, path, inputs)
             for threads in peaks:
-                report(name, threads, measure(sides, threads, options.turns, steps), peaks[threads])
+                results = measure(sides, threads, options.turns, steps)
+                report(name, threads, results, peaks[threads])
+                parts.append(report_parts(name, threads, sides['gradc'], results, options.products, steps))
+        print('\n| network | threads | step ms | products | conversions | other | between | alone | step to it | alone to the best peer | bar ms | step to it |')
+        print('|---|---|---|---|---|---|---|---|---|---|---|---|')
+        print('\n'.join(parts))
         if options.bench:
             compile_times(options, found)
 

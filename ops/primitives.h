@@ -29,7 +29,7 @@ extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar,
 // unary.cc, trigonometric.cc, rounding.cc
 extern const OpDef kNegative, kExp, kLog, kSqrt, kCbrt, kSquare, kReciprocal, kAbs, kSign, kRound, kRelu, kSigmoid,
     kTanh, kSoftsign, kLog1p, kExpm1;
-extern const OpDef kSin, kCos, kSinh, kCosh;
+extern const OpDef kSin, kCos, kSinh, kCosh, kArctan;
 extern const OpDef kFloor, kCeil;  // no gradient flows through them
 
 // reduce.cc

@@ -25,7 +25,8 @@ namespace {
 
 using namespace gradc::testing;
 
-/// A network, read from text, whose names, attributes, shapes, body and unknown operator occur in no other round.
+/// A network, read from text, whose names, attributes, shapes, bodies and unknown operator occur in no other round. It ends in a
+/// loop over the rows.
 std::string networkOf(uint64_t round) {
   // $ is the number of the round.
   StringRef text = R"js({"nodes": [
@@ -37,8 +38,16 @@ std::string networkOf(uint64_t round) {
     {"op": "relu", "name": "r$", "inputs": [[3, 0, 0]], "subgraphs": [{"nodes": [
       {"op": "null", "name": "i$", "inputs": []},
       {"op": "vendor$", "name": "j", "attrs": {"k": "$"}, "inputs": [[0, 0, 0]]}],
-      "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],
-    "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]]})js";
+      "arg_nodes": [0], "heads": [[1, 0, 0]]}]},
+    {"op": "null", "name": "s$", "attrs": {"__shape__": "(3,)"}, "inputs": []},
+    {"op": "_foreach", "name": "loop$", "attrs": {"num_args": "3", "num_outputs": "2", "num_out_data": "1",
+      "in_data_locs": "(0,)", "in_state_locs": "(1,)", "remain_locs": "()", "__tag__": "loop $"},
+     "inputs": [[4, 0, 0], [5, 0, 0]], "subgraphs": [{"nodes": [
+      {"op": "null", "name": "row$", "inputs": []},
+      {"op": "null", "name": "state$", "inputs": []},
+      {"op": "elemwise_mul", "name": "step$", "inputs": [[0, 0, 0], [1, 0, 0]]}],
+      "arg_nodes": [0, 1], "heads": [[2, 0, 0], [2, 0, 0]]}]}],
+    "arg_nodes": [0, 1, 2, 5], "heads": [[6, 0, 0], [6, 1, 0]]})js";
   SmallVector<StringRef, 16> parts;
   text.split(parts, '$');
   return join(parts, std::to_string(round + 1));
@@ -74,9 +83,9 @@ TEST(Lifetime, A_18_TheLastGraphFreesEverything) {
   TestContext context;
   Graph kept = cantFail(readJson(context, networkOf(1), ReadOptions())).graph;
   const Context::Usage usage = context.usage();
-  EXPECT_EQ(usage.bodies, 1u);
+  EXPECT_EQ(usage.bodies, 2u);
   EXPECT_EQ(usage.opaqueOps, 1u);
-  EXPECT_EQ(usage.attrLists, 3u) << "of x, fc and the node in the body";
+  EXPECT_EQ(usage.attrLists, 5u) << "of x, s, fc, the loop and the node in the first body";
   compile(context, 1);
   compile(context, 2);
   EXPECT_EQ(context.usage(), usage) << "what other graphs referred to is gone, what this one refers to is shared";

@@ -326,7 +326,7 @@ TEST(LowerLoops, A_17_NeedsOfABody) {
   for (const auto &[op, needs] : needsOf(testContext(), loop, kNothing, nullptr))
     for (const OpDef *needed : needs.operators) found[op->name.str()].insert(needed->name.str());
   EXPECT_EQ(found, (std::map<std::string, std::set<std::string>>{
-                       {"_foreach", {"_copy", "_mul_scalar", "_scan", "broadcast_add"}}}));
+                       {"_foreach", {"_cast_like", "_constant", "_copy", "_scan", "broadcast_add", "broadcast_mul"}}}));
 }
 
 TEST(LowerLoops, A_17_AttributesFollowTheInputsOfABody) {

@@ -45,7 +45,7 @@ TEST(Registry, A_17_PrimitivesAreFew) {
     EXPECT_EQ(op->primitive.onnx.empty(), op->primitive.c.empty());
     EXPECT_EQ(bool(op->primitive) + (op->decompose != nullptr) + !op->irreducible.empty(), 1) << "one of them";
   }
-  EXPECT_LE(numPrimitives, 105u);
+  EXPECT_LE(numPrimitives, 80u);
   EXPECT_LE(numIrreducible, 8u);
 }
 

@@ -40,19 +40,24 @@ void castType(DTypeInference &t, DType data, bool isForward) {
   isForward ? t.setOut(0, type) : t.setIn(0, type);
 }
 
-// Types of amp_multicast, pair by pair: `data` reads the type of a forward input, `state` sets that of a forward
-// output.
-template <class Data, class State> void multicastTypes(DTypeInference &t, Data data, State state) {
-  const bool isNarrow = t.params<AmpMulticastParams>().castNarrow;
+// The type that amp_multicast casts to, among those of the inputs; Unknown where none is changed.
+template <class Data> DType commonType(bool isNarrow, size_t count, Data data) {
   DType common = DType::Unknown;
-  bool isComplete = true;
-  for (size_t i = 0; i < t.numInputs(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const DType type = data(i);
-    isComplete &= type != DType::Unknown;
     if (!isMixed(type)) continue;
     const bool isWider = dtypeBytes(type) > (common == DType::Unknown ? 0 : dtypeBytes(common));
     if (common == DType::Unknown || isWider != isNarrow) common = type;
   }
+  return common;
+}
+
+// Types of amp_multicast, pair by pair: `data` reads the type of a forward input, `state` sets that of a forward
+// output.
+template <class Data, class State> void multicastTypes(DTypeInference &t, Data data, State state) {
+  const DType common = commonType(t.params<AmpMulticastParams>().castNarrow, t.numInputs(), data);
+  bool isComplete = true;
+  for (size_t i = 0; i < t.numInputs(); ++i) isComplete &= data(i) != DType::Unknown;
   for (size_t i = 0; i < t.numInputs(); ++i) {
     const DType type = data(i);
     if (type != DType::Unknown && !isMixed(type)) state(i, type);
@@ -85,8 +90,19 @@ void castBack(DecomposeRule &d) {
     if (d.wants(i)) d.y(i, d.emit(kCastLike, {d.x(i), d.forwardInput(i)}));
 }
 
-constexpr Primitive kCastPrimitive = {.onnx = "Cast, to the type that the type of x gives",
-                                      .c = "y[i] = (T)x[i], to the nearest number T holds"};
+Value castTo(DecomposeRule &d, Value x, DType type) {
+  return type == d.dtype(x) ? d.emit(kCopy, {x}) : d.emit(kCast, {x}, {{"dtype", dtypeName(type)}});
+}
+
+// Whether the types of all inputs are known; refuses if not.
+bool hasTypes(DecomposeRule &d) {
+  for (size_t i = 0; i < d.numInputs(); ++i) {
+    if (d.dtype(d.x(i)) != DType::Unknown) continue;
+    d.refuse(ErrorKind::InferMissing, "needs the element type of input " + Twine(i) + ", which is unknown");
+    return false;
+  }
+  return true;
+}
 
 extern const OpDef kBackwardAmpCast, kBackwardAmpMulticast;
 
@@ -102,7 +118,12 @@ constinit const OpDef kAmpCast = {
     .flags = {.isElementwise = true},
     .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.fused(kBackwardAmpCast, {g.dy(0)}); },
-    .primitive = kCastPrimitive,
+    .decompose =
+        [](DecomposeRule &d) {
+          if (!hasTypes(d)) return;
+          const DType type = d.dtype(d.x(0));
+          d.y(0, castTo(d, d.x(0), isMixed(type) ? d.params<AmpCastParams>().dtype : type));
+        },
     .kernel = castKernel,
 };
 
@@ -137,7 +158,14 @@ constinit const OpDef kAmpMulticast = {
         },
     .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.fused(kBackwardAmpMulticast, headsOf(g)); },
-    .primitive = kCastPrimitive,
+    .decompose =
+        [](DecomposeRule &d) {
+          if (!hasTypes(d)) return;
+          const DType common = commonType(d.params<AmpMulticastParams>().castNarrow, d.numInputs(),
+                                          [&](size_t i) { return d.dtype(d.x(i)); });
+          for (size_t i = 0; i < d.numInputs(); ++i)
+            if (d.wants(i)) d.y(i, castTo(d, d.x(i), isMixed(d.dtype(d.x(i))) ? common : d.dtype(d.x(i))));
+        },
     .kernel = castKernel,
 };
 

@@ -89,7 +89,7 @@ constinit const OpDef kBroadcastSub = {
     .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
-    .primitive = {.onnx = "Sub", .c = "y[i] = a[j] - b[k]; a repeated axis has step 0"},
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.emit(kNegative, {d.x(1)})})); },
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
 

@@ -79,11 +79,6 @@ template <const OpDef &Connective> void ofTruths(DecomposeRule &d) {
   d.y(0, d.emit(Connective, {lhs, rhs}));
 }
 
-// Puts the number first, as a tensor: x < s is s > x.
-template <const OpDef &Comparison> void numberFirst(DecomposeRule &d) {
-  d.y(0, d.emit(Comparison, {numberLike(d, d.x(0)), d.x(0)}));
-}
-
 // A connective with a number reduces to the truth of x, its negation, or 0 or 1 everywhere. `ifTrue` and `ifFalse` are
 // the results for a true and a false x.
 void byTruth(DecomposeRule &d, bool ifTrue, bool ifFalse) {
@@ -119,9 +114,12 @@ constinit const OpDef kBroadcastNotEqual = withDecomposition(
 constinit const OpDef kBroadcastGreater =
     asPrimitive(broadcasting<kIsGreater>("broadcast_greater", "y = 1 where lhs > rhs, else 0, with broadcasting"),
                 {.onnx = "Greater, CastLike", .c = "y[i] = a[j] > b[k]; a repeated axis has step 0"});
-constinit const OpDef kBroadcastGreaterEqual = asPrimitive(
+constinit const OpDef kBroadcastGreaterEqual = withDecomposition(
     broadcasting<kIsGreaterEqual>("broadcast_greater_equal", "y = 1 where lhs >= rhs, else 0, with broadcasting"),
-    {.onnx = "GreaterOrEqual, CastLike", .c = "y[i] = a[j] >= b[k]; a repeated axis has step 0"});
+    [](DecomposeRule &d) {
+      const Value isGreater = d.emit(kBroadcastGreater, {d.x(0), d.x(1)});
+      d.y(0, d.emit(kElemwiseAdd, {isGreater, d.emit(kBroadcastEqual, {d.x(0), d.x(1)})}));
+    });
 constinit const OpDef kBroadcastLesser =
     withDecomposition(broadcasting<kIsLesser>("broadcast_lesser", "y = 1 where lhs < rhs, else 0, with broadcasting"),
                       exchanged<kBroadcastGreater>);
@@ -130,26 +128,26 @@ constinit const OpDef kBroadcastLesserEqual = withDecomposition(
     exchanged<kBroadcastGreaterEqual>);
 
 constinit const OpDef kGreaterScalar =
-    asPrimitive(withNumber<kIsGreater>("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0"),
-                {.onnx = "CastLike, Greater, CastLike", .c = "y[i] = x[i] > s"});
+    withDecomposition(withNumber<kIsGreater>("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0"),
+                      broadcastNumber<kBroadcastGreater>);
 constinit const OpDef kLesserScalar =
     withDecomposition(withNumber<kIsLesser>("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0"),
-                      numberFirst<kBroadcastGreater>);
+                      broadcastNumberFirst<kBroadcastGreater>);
 constinit const OpDef kEqualScalar =
-    asPrimitive(withNumber<kIsEqual>("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0"),
-                {.onnx = "CastLike, Equal, CastLike", .c = "y[i] = x[i] == s"});
+    withDecomposition(withNumber<kIsEqual>("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0"),
+                      broadcastNumber<kBroadcastEqual>);
 constinit const OpDef kNotEqualScalar = withDecomposition(
     withNumber<kIsNotEqual>("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0"),
     [](DecomposeRule &d) {
       const Value isEqual = d.emit(kEqualScalar, {d.x(0)}, {{"scalar", scalarText(d)}});
       d.y(0, d.emit(kEqualScalar, {isEqual}, {{"scalar", "0"}}));
     });
-constinit const OpDef kGreaterEqualScalar = asPrimitive(
+constinit const OpDef kGreaterEqualScalar = withDecomposition(
     withNumber<kIsGreaterEqual>("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0"),
-    {.onnx = "CastLike, GreaterOrEqual, CastLike", .c = "y[i] = x[i] >= s"});
+    broadcastNumber<kBroadcastGreaterEqual>);
 constinit const OpDef kLesserEqualScalar = withDecomposition(
     withNumber<kIsLesserEqual>("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0"),
-    numberFirst<kBroadcastGreaterEqual>);
+    broadcastNumberFirst<kBroadcastGreaterEqual>);
 
 namespace {
 

@@ -79,11 +79,13 @@ Term sqrt(const Term &x) { return Term::apply(kSqrt, x); }
 Term cbrt(const Term &x) { return Term::apply(kCbrt, x); }
 Term exp(const Term &x) { return Term::apply(kExp, x); }
 Term log(const Term &x) { return Term::apply(kLog, x); }
+Term log1p(const Term &x) { return Term::apply(kLog1p, x); }
 Term sin(const Term &x) { return Term::apply(kSin, x); }
 Term cos(const Term &x) { return Term::apply(kCos, x); }
 Term sinh(const Term &x) { return Term::apply(kSinh, x); }
 Term cosh(const Term &x) { return Term::apply(kCosh, x); }
 Term tanh(const Term &x) { return Term::apply(kTanh, x); }
+Term atan(const Term &x) { return Term::apply(kArctan, x); }
 Term floor(const Term &x) { return Term::apply(kFloor, x); }
 Term ceil(const Term &x) { return Term::apply(kCeil, x); }
 Term round(const Term &x) { return Term::apply(kRound, x); }

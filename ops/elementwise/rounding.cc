@@ -45,6 +45,14 @@ void nearestByChoosing(DecomposeRule &d) {
   d.y(0, d.emit(kWhere, {d.emit(kLesserEqual, {below, above}), down, up}));
 }
 
+// Without fractions, so that integers remain what they are.
+void awayFromZero(DecomposeRule &d) {
+  const Value size = d.emit(kAbs, {d.x(0)}), down = d.emit(kFloor, {size});
+  const Value twiceTheRest = d.emit(kMulScalar, {d.emit(kElemwiseSub, {size, down})}, {{"scalar", "2"}});
+  const Value goesUp = d.emit(kGreaterEqualScalar, {twiceTheRest}, {{"scalar", "1"}});
+  d.y(0, d.emit(kElemwiseMul, {d.emit(kSign, {d.x(0)}), d.emit(kElemwiseAdd, {down, goesUp})}));
+}
+
 void downTowardsZero(DecomposeRule &d) {
   const Value size = d.emit(kFloor, {d.emit(kAbs, {d.x(0)})});
   d.y(0, d.emit(kElemwiseMul, {d.emit(kSign, {d.x(0)}), size}));
@@ -59,9 +67,9 @@ constinit const OpDef kCeil =
     asPrimitive(step<kUp>({"ceil", "_sparse_ceil", "_npi_ceil"}, "y = the smallest whole number that is at least x"),
                 {.onnx = "Ceil", .c = "y[i] = ceil(x[i])"});
 
-constinit const OpDef kRound = asPrimitive(
+constinit const OpDef kRound = withDecomposition(
     step<kAwayFromZero>({"round", "_sparse_round"}, "y = the whole number nearest to x, halves away from 0"),
-    {.onnx = "Sign, Abs, Mul, Floor, Mul, Ceil, Mul: sign(x) * ceil(floor(2 * |x|) / 2)", .c = "y[i] = round(x[i])"});
+    awayFromZero);
 
 namespace {
 

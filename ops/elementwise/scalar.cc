@@ -76,9 +76,9 @@ void passOn(GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); }
 }  // namespace
 
 constinit const OpDef kPlusScalar =
-    asPrimitive(numeric<[](auto x, auto s) { return wrappingAdd(x, s); }>(
-                    {"_plus_scalar", "_PlusScalar", "_npi_add_scalar"}, "y = x + scalar", passOn),
-                {.onnx = "CastLike, Add", .c = "y[i] = x[i] + s"});
+    withDecomposition(numeric<[](auto x, auto s) { return wrappingAdd(x, s); }>(
+                          {"_plus_scalar", "_PlusScalar", "_npi_add_scalar"}, "y = x + scalar", passOn),
+                      broadcastNumber<kBroadcastAdd>);
 
 constinit const OpDef kMinusScalar =
     withDecomposition(numeric<[](auto x, auto s) { return wrappingSub(x, s); }>(
@@ -91,20 +91,20 @@ constinit const OpDef kRminusScalar = withDecomposition(
         [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); }),
     [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.emit(kNegative, {d.x(0)})}, {{"scalar", scalarText(d)}})); });
 
-constinit const OpDef kMulScalar = asPrimitive(
+constinit const OpDef kMulScalar = withDecomposition(
     numeric<[](auto x, auto s) { return wrappingMul(x, s); }>({"_mul_scalar", "_MulScalar", "_npi_multiply_scalar"},
                                                               "y = x * scalar", fromHead<kBackwardMulScalar>),
-    {.onnx = "CastLike, Mul", .c = "y[i] = x[i] * s"});
+    broadcastNumber<kBroadcastMul>);
 
-constinit const OpDef kDivScalar =
-    asPrimitive(floating<[](auto x, auto s) { return x / s; }>({"_div_scalar", "_DivScalar", "_npi_true_divide_scalar"},
-                                                               "y = x / scalar", fromHead<kBackwardDivScalar>),
-                {.onnx = "CastLike, Div", .c = "y[i] = x[i] / s"});
+constinit const OpDef kDivScalar = withDecomposition(
+    floating<[](auto x, auto s) { return x / s; }>({"_div_scalar", "_DivScalar", "_npi_true_divide_scalar"},
+                                                   "y = x / scalar", fromHead<kBackwardDivScalar>),
+    broadcastNumber<kBroadcastDiv>);
 
-constinit const OpDef kRdivScalar = asPrimitive(
+constinit const OpDef kRdivScalar = withDecomposition(
     floating<[](auto x, auto s) { return s / x; }>({"_rdiv_scalar", "_RDivScalar", "_npi_rtrue_divide_scalar"},
                                                    "y = scalar / x", fromInput<kBackwardRdivScalar>),
-    {.onnx = "CastLike, Div", .c = "y[i] = s / x[i]"});
+    broadcastNumberFirst<kBroadcastDiv>);
 
 namespace {
 
@@ -132,29 +132,29 @@ template <class T> bool isNan(T x) {
 }  // namespace
 
 constinit const OpDef kPowerScalar =
-    withDomains(asPrimitive(numeric<kPowerOf>({"_power_scalar", "_PowerScalar", "_npi_power_scalar"}, "y = x ^ scalar",
-                                              fromInput<kBackwardPowerScalar>),
-                            {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"}),
+    withDomains(withDecomposition(numeric<kPowerOf>({"_power_scalar", "_PowerScalar", "_npi_power_scalar"},
+                                                    "y = x ^ scalar", fromInput<kBackwardPowerScalar>),
+                                  broadcastNumber<kBroadcastPower>),
                 domainOfBase<0>);
 
-constinit const OpDef kRpowerScalar = asPrimitive(
+constinit const OpDef kRpowerScalar = withDecomposition(
     numeric<[](auto x, auto s) { return kPowerOf(s, x); }>({"_rpower_scalar", "_RPowerScalar", "_npi_rpower_scalar"},
                                                            "y = scalar ^ x", fromOutput<kBackwardRpowerScalar>),
-    {.onnx = "CastLike, Pow", .c = "y[i] = pow(s, x[i])"});
+    broadcastNumberFirst<kBroadcastPower>);
 
 // A NaN on either side is the result.
 constinit const OpDef kMaximumScalar =
-    withPiece(asPrimitive(numeric<[](auto x, auto s) { return x < s || isNan(s) ? s : x; }>(
-                              {"_maximum_scalar", "_MaximumScalar", "_npi_maximum_scalar"}, "y = max(x, scalar)",
-                              fromInput<kBackwardMaximumScalar>),
-                          {.onnx = "CastLike, Max", .c = "y[i] = x[i] < s ? s : x[i]"}),
+    withPiece(withDecomposition(numeric<[](auto x, auto s) { return x < s || isNan(s) ? s : x; }>(
+                                    {"_maximum_scalar", "_MaximumScalar", "_npi_maximum_scalar"}, "y = max(x, scalar)",
+                                    fromInput<kBackwardMaximumScalar>),
+                                broadcastNumber<kBroadcastMaximum>),
               boundPiece<false, false>);
 
 constinit const OpDef kMinimumScalar =
-    withPiece(asPrimitive(numeric<[](auto x, auto s) { return s < x || isNan(s) ? s : x; }>(
-                              {"_minimum_scalar", "_MinimumScalar", "_npi_minimum_scalar"}, "y = min(x, scalar)",
-                              fromInput<kBackwardMinimumScalar>),
-                          {.onnx = "CastLike, Min", .c = "y[i] = s < x[i] ? s : x[i]"}),
+    withPiece(withDecomposition(numeric<[](auto x, auto s) { return s < x || isNan(s) ? s : x; }>(
+                                    {"_minimum_scalar", "_MinimumScalar", "_npi_minimum_scalar"}, "y = min(x, scalar)",
+                                    fromInput<kBackwardMinimumScalar>),
+                                broadcastNumber<kBroadcastMinimum>),
               boundPiece<true, false>);
 
 namespace {

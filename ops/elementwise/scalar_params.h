@@ -74,6 +74,18 @@ inline Value numberLike(DecomposeRule &d, Value x) {
   return d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", scalarText(d)}});
 }
 
+/// The number as a tensor without axes, in the type of x.
+inline Value numberOf(DecomposeRule &d, Value x) {
+  const std::string values = ("(" + scalarText(d) + ",)").str();
+  const Value number = d.emit(kConstant, {}, {{"dtype", "float64"}, {"shape", "()"}, {"values", values}});
+  return d.emit(kCastLike, {number, x});
+}
+/// y = Op(x, scalar) and y = Op(scalar, x), by an operator that broadcasts.
+template <const OpDef &Op> void broadcastNumber(DecomposeRule &d) { d.y(0, d.emit(Op, {d.x(0), numberOf(d, d.x(0))})); }
+template <const OpDef &Op> void broadcastNumberFirst(DecomposeRule &d) {
+  d.y(0, d.emit(Op, {numberOf(d, d.x(0)), d.x(0)}));
+}
+
 /// output = F(input 0[, input 1], scalar).
 template <auto F> void scalarNumeric(const KernelCall &call) {
   if (call.wants(0))

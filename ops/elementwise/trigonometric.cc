@@ -19,6 +19,18 @@ constexpr double kDegree = 0.017453292519943295769;  // π/180
 constexpr Domain kWithinOne[] = {Domain::WithinOne}, kWithinOneSecond[] = {Domain::Any, Domain::WithinOne};
 constexpr Domain kAboveOne[] = {Domain::AboveOne}, kAboveOneSecond[] = {Domain::Any, Domain::AboveOne};
 
+// By exp(x / 2), because exp(x) overflows where cosh(x) does not. For sinh, half the difference of exp(x) and exp(-x)
+// would cancel near 0.
+constexpr auto kCoshByExp = [](auto x) {
+  const auto root = exp(constant(x, 0.5) * x);
+  return constant(x, 0.5) * root * root + constant(x, 0.5) / root / root;
+};
+constexpr auto kSinhByTanh = [](auto x) { return tanh(x) * cosh(x); };
+// 1 - x is exact near 1, where 1 - x^2 would cancel.
+constexpr auto kArcsinByArctan = [](auto x) { return atan(x / sqrt(1 - x) / sqrt(1 + x)); };
+constexpr auto kArccosByArctan = [](auto x) { return 2 * atan(sqrt(1 - x) / sqrt(1 + x)); };
+constexpr auto kArctanhByLogs = [](auto x) { return constant(x, 0.5) * (log1p(x) - log1p(-x)); };
+
 constinit const OpDef kBackwardSin =
     slope<[](auto dy, auto x) { return dy * cos(x); }>("_backward_sin", "x", "gradient of sin: dx = dy * cos(x)");
 constinit const OpDef kBackwardCos =
@@ -60,31 +72,29 @@ constinit const OpDef kSin = function<[](auto x) { return sin(x); }, kBackwardSi
     {"sin", "_npi_sin", "_sparse_sin"}, "y = sin(x)", {.onnx = "Sin", .c = "y[i] = sin(x[i])"});
 constinit const OpDef kCos = function<[](auto x) { return cos(x); }, kBackwardCos>(
     {"cos", "_npi_cos", "_sparse_cos"}, "y = cos(x)", {.onnx = "Cos", .c = "y[i] = cos(x[i])"});
-constinit const OpDef kSinh = function<[](auto x) { return sinh(x); }, kBackwardSinh>(
-    {"sinh", "_npi_sinh", "_sparse_sinh"}, "y = sinh(x)", {.onnx = "Sinh", .c = "y[i] = sinh(x[i])"});
-constinit const OpDef kCosh = function<[](auto x) { return cosh(x); }, kBackwardCosh>(
-    {"cosh", "_npi_cosh", "_sparse_cosh"}, "y = cosh(x)", {.onnx = "Cosh", .c = "y[i] = cosh(x[i])"});
+constinit const OpDef kSinh = composed<[](auto x) { return sinh(x); }, kBackwardSinh, kSinhByTanh>(
+    {"sinh", "_npi_sinh", "_sparse_sinh"}, "y = sinh(x)");
+constinit const OpDef kCosh = composed<[](auto x) { return cosh(x); }, kBackwardCosh, kCoshByExp>(
+    {"cosh", "_npi_cosh", "_sparse_cosh"}, "y = cosh(x)");
+constinit const OpDef kArctan = function<[](auto x) { return atan(x); }, kBackwardArctan>(
+    {"arctan", "_npi_arctan", "_sparse_arctan"}, "y = arctan(x)", {.onnx = "Atan", .c = "y[i] = atan(x[i])"});
 
 namespace {
 
-constinit const OpDef kTan = function<[](auto x) { return tan(x); }, kBackwardTan>(
-    {"tan", "_npi_tan", "_sparse_tan"}, "y = tan(x)", {.onnx = "Tan", .c = "y[i] = tan(x[i])"});
-constinit const OpDef kArcsin = function<[](auto x) { return asin(x); }, kBackwardArcsin>(
-    {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", {.onnx = "Asin", .c = "y[i] = asin(x[i])"},
-    kWithinOne);
-constinit const OpDef kArccos = function<[](auto x) { return acos(x); }, kBackwardArccos>(
-    {"arccos", "_npi_arccos", "_sparse_arccos"}, "y = arccos(x)", {.onnx = "Acos", .c = "y[i] = acos(x[i])"},
-    kWithinOne);
-constinit const OpDef kArctan = function<[](auto x) { return atan(x); }, kBackwardArctan>(
-    {"arctan", "_npi_arctan", "_sparse_arctan"}, "y = arctan(x)", {.onnx = "Atan", .c = "y[i] = atan(x[i])"});
+constinit const OpDef kTan =
+    composed<[](auto x) { return tan(x); }, kBackwardTan, [](auto x) { return sin(x) / cos(x); }>(
+        {"tan", "_npi_tan", "_sparse_tan"}, "y = tan(x)");
+constinit const OpDef kArcsin = composed<[](auto x) { return asin(x); }, kBackwardArcsin, kArcsinByArctan>(
+    {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", kWithinOne);
+constinit const OpDef kArccos = composed<[](auto x) { return acos(x); }, kBackwardArccos, kArccosByArctan>(
+    {"arccos", "_npi_arccos", "_sparse_arccos"}, "y = arccos(x)", kWithinOne);
 constinit const OpDef kArcsinh = function<[](auto x) { return asinh(x); }, kBackwardArcsinh>(
     {"arcsinh", "_npi_arcsinh", "_sparse_arcsinh"}, "y = arsinh(x)", {.onnx = "Asinh", .c = "y[i] = asinh(x[i])"});
 constinit const OpDef kArccosh = function<[](auto x) { return acosh(x); }, kBackwardArccosh>(
     {"arccosh", "_npi_arccosh", "_sparse_arccosh"}, "y = arcosh(x)", {.onnx = "Acosh", .c = "y[i] = acosh(x[i])"},
     kAboveOne);
-constinit const OpDef kArctanh = function<[](auto x) { return atanh(x); }, kBackwardArctanh>(
-    {"arctanh", "_npi_arctanh", "_sparse_arctanh"}, "y = artanh(x)", {.onnx = "Atanh", .c = "y[i] = atanh(x[i])"},
-    kWithinOne);
+constinit const OpDef kArctanh = composed<[](auto x) { return atanh(x); }, kBackwardArctanh, kArctanhByLogs>(
+    {"arctanh", "_npi_arctanh", "_sparse_arctanh"}, "y = artanh(x)", kWithinOne);
 constinit const OpDef kDegrees = composed<[](auto x) { return x / constant(x, kDegree); }, kBackwardDegrees>(
     {"degrees", "_npi_degrees", "_sparse_degrees"}, "y = x * 180 / π");
 constinit const OpDef kRadians = composed<[](auto x) { return x * constant(x, kDegree); }, kBackwardRadians>(

@@ -174,7 +174,11 @@ constinit const OpDef kSign = {
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardSign>,
-    .primitive = {.onnx = "Sign", .c = "y[i] = (x[i] > 0) - (x[i] < 0)"},
+    .decompose =
+        [](DecomposeRule &d) {
+          const Value isAbove = d.emit(kGreaterScalar, {d.x(0)}, {{"scalar", "0"}});
+          d.y(0, d.emit(kElemwiseSub, {isAbove, d.emit(kLesserScalar, {d.x(0)}, {{"scalar", "0"}})}));
+        },
     .kernel = mapNumeric<SignOf{}>,
     .piece = mapPiece<[](auto, auto base) { return SignOf()(base); }>,
 };

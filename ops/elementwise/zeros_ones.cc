@@ -67,7 +67,8 @@ constinit const OpDef kOnesLike = {
     .ignored = {0},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = zeroGradient,
-    .primitive = {.onnx = "Shape, ConstantOfShape, CastLike", .c = "y[i] = 1"},
+    .decompose =
+        [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.emit(kZerosLike, {d.x(0)})}, {{"scalar", "1"}})); },
     .kernel = fillOnes,
 };
 

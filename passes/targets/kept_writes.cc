@@ -122,7 +122,7 @@ void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to
   *to.outputs[0] = copy;
 }
 
-Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered, const Target &target) {
+Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered) {
   auto overwrites = [](const KindRef &kind) { return !kind->mutated.isEmpty() || !kind->bodies.empty(); };
   if (none_of(lowered.kinds(), overwrites)) return lowered;
   Expected<bool> needsOrder = isStale(lowered);
@@ -132,11 +132,7 @@ Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &
   if (*isLeft) return lowered;
   Expected<OrderedGraph> ordered = orderMutations(context, lowered, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
-  if (ordered->numCopies == 0) return ordered->graph;
-  return amend(checkMutationOrder(lowered), [&](GradcError &info) {
-    info.message = "in the operators of " + target.title.str() + ", " + info.message;
-    info.place = Place();
-  });
+  return ordered->graph;
 }
 
 }  // namespace gradc

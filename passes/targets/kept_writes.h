@@ -4,7 +4,6 @@
 
 #include "ir/dense_map.h"
 #include "ir/graph_builder.h"
-#include "passes/targets/target.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -61,8 +60,8 @@ void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to
 
 /// Orders the nodes of `lowered`, the form of `before` in a target's operators, so that each reads the version it refers to: a
 /// node that waits for a write through one operand, and reads the overwritten variable as another, may have become several
-/// nodes, of which the one that reads does not wait. StaleVersion, naming the node, if only a copy would help. If `before` is
-/// out of order already, nothing is changed. Linear.
-llvm::Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered, const Target &target);
+/// nodes, of which the one that reads does not wait. What no order can give reads a copy. If `before` is out of order already,
+/// nothing is changed. Linear.
+llvm::Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered);
 
 }  // namespace gradc

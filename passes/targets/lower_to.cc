@@ -378,7 +378,7 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     if (Error error = lowering.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(lowering).finish();
     if (!lowered) return lowered.takeError();
-    Expected<Graph> ordered = orderWrites(context, graph, lowered->graph, target);
+    Expected<Graph> ordered = orderWrites(context, graph, lowered->graph);
     if (!ordered) return ordered;
     Expected<Graph> named = keepHeadNames(context, graph, *ordered);
     if (!named || !target.adjustTable) return named;

@@ -6,34 +6,25 @@
 // `memory`, the growth of resident memory, without mapped files, from before the network was made to the highest mark, in
 // bytes.
 // Started by bench/peers.py.
-#include "formats/json/reader.h"
+#include "bench/programs/network_file.h"
 #include "imperative/imperative.h"
 #include "ir/process_memory.h"
-#include "ops/registry.h"
-#include "passes/infer.h"
 #include "runtime/init.h"
 
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <chrono>
 #include <ctime>
 #include <fstream>
 
 using namespace llvm;
 
-namespace gradc {
+namespace gradc::bench {
 namespace {
 
 double processorMs() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
-}
-
-double wallMs() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 /// A line of /proc/self/status such as VmRSS, in bytes.
@@ -104,26 +95,11 @@ class Network {
   KindId update;
 };
 
-/// NAME=D,D,…
-InferRequest readInputs(const Graph &graph, ArrayRef<char *> arguments) {
-  InferRequest request;
-  for (StringRef argument : arguments) {
-    const auto [name, dims] = argument.split('=');
-    DimsBuffer shape;
-    for (StringRef part : split(dims, ',')) shape.push_back(std::atoll(part.str().c_str()));
-    for (NodeId n(0); n.value < graph.numNodes(); ++n.value)
-      if (graph.isVariable(n) && graph.name(n) == name) request.shapes.push_back({n, shape});
-  }
-  return request;
-}
-
 void run(const char *path, unsigned threads, int numSteps, ArrayRef<char *> inputs) {
   Context context;
-  registerBuiltinOps(context.ops);
-  const auto text = cantFail(errorOrToExpected(MemoryBuffer::getFile(path)));
-  const Graph graph = cantFail(readJson(context, text->getBuffer(), ReadOptions())).graph;
+  const Graph graph = readNetwork(context, path);
   const long before = statusBytes("VmRSS") - statusBytes("RssFile");
-  Network network(context, graph, readInputs(graph, inputs), threads);
+  Network network(context, graph, readShapes(graph, inputs), threads);
   std::string steps, processor;
   raw_string_ostream stepTimes(steps), processorTimes(processor);
   for (int i = 0; i < numSteps; ++i) {
@@ -137,7 +113,7 @@ void run(const char *path, unsigned threads, int numSteps, ArrayRef<char *> inpu
 }
 
 }  // namespace
-}  // namespace gradc
+}  // namespace gradc::bench
 
 int main(int argc, char **argv) {
   if (argc < 4) {
@@ -145,5 +121,6 @@ int main(int argc, char **argv) {
     return 2;
   }
   gradc::keepFreedMemory();
-  gradc::run(argv[1], static_cast<unsigned>(std::atoi(argv[2])), std::atoi(argv[3]), ArrayRef(argv + 4, argv + argc));
+  gradc::bench::run(argv[1], static_cast<unsigned>(std::atoi(argv[2])), std::atoi(argv[3]),
+                    ArrayRef(argv + 4, argv + argc));
 }
