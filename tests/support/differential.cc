@@ -122,7 +122,9 @@ bool applies(const Variation &variation, const Sketch &sketch) {
   // A second order with other x is another sum; what is requested anyway is then requested twice.
   if (variation.asksMore)
     return sketch.order == 1 && !mayFail && sketch.unused != UnusedPolicy::Error &&
-           sketch.duplicates == DuplicatePolicy::Allow;
+           sketch.duplicates == DuplicatePolicy::Allow &&
+           // Gradients toward integers inside a body may end at a kernel that has none.
+           !(sketch.integers == IntegerPolicy::Permissive && hasIntegersInside(sketch));
   // What is checked with types known is checked before other things are.
   if (variation.hasTypes && sketch.headPolicy == HeadPolicy::Scalar) return false;
   // Zeros that are computed with reach what zeros by structure do not.
