@@ -118,7 +118,8 @@ LiveLosses findLosses(const CheckProblem &problem) {
   for (const CheckProblem::Output &out : problem.outputs)
     if (const uint32_t e = graph.entry(graph.heads()[out.head]).value; !marks.isConstant[e]) marks.isLive.set(e);
   LiveLosses found;
-  for (uint32_t id : LossWalk(found).walk(graph, marks).set_bits()) found.nodes.push_back(NodeId(id));
+  const BitVector live = LossWalk(found).walk(graph, marks);
+  for (uint32_t id : live.set_bits()) found.nodes.push_back(NodeId(id));
   return found;
 }
 
