@@ -160,26 +160,32 @@ def peak_rate(gradc, threads):
 def report(name, threads, results, peak):
     median = {side: statistics.median(found['steps']) for side, found in results.items()}
     peers = [m for side, m in median.items() if side not in ('gradc', 'tape')]
-    torch = results.get('torch', {})
-    rate = torch['flops'][0] / peak * 1e3 if 'flops' in torch else None  # ms at the peak
+    least = ms_at(peak, results)
     for side, found in results.items():
         ours = side == 'gradc'
         cells = [name, threads, side, '%.2f' % median[side], '%.2f' % min(found['steps']),
                  '%.2f' % statistics.median(found['processor']),
                  '%.2f' % (median[side] / min(peers)) if ours and peers else '' if ours else '%.2f' % (median['gradc'] / median[side]),
-                 '%.0f %%' % (100 * rate / median[side]) if rate else '',
+                 '%.0f %%' % (100 * least / median[side]) if least else '',
                  '%.1f' % (statistics.median(found['memory']) / 2**20) if 'memory' in found else '',
                  '%.2f' % statistics.median(found['wall'])]
         print('| ' + ' | '.join(map(str, cells)) + ' |', flush=True)
 
 
-def report_parts(name, threads, gradc, results, products, steps):
+def ms_at(peak, results):
+    """Milliseconds of the step's operations at that rate; None where no peer counts them."""
+    flops = results.get('torch', {}).get('flops', [0])[0]
+    return flops / peak * 1e3 if flops else None
+
+
+def report_parts(name, threads, gradc, results, products, steps, peak):
     """A row of the second table."""
     peers = [statistics.median(found['steps']) for side, found in results.items() if side not in ('gradc', 'tape')]
     step, best = statistics.median(results['gradc']['steps']), min(peers) if peers else None
     cells = [name, threads, '%.2f' % step] + ['%.2f' % ms for ms in gradc.parts(threads, steps).values()]
     alone = gradc.alone(products, threads) if products else None
-    cells += ['%.2f' % alone, '%.2f' % (step / alone)] if alone else ['', '']
+    least = ms_at(peak, results)
+    cells += ['%.2f' % alone, '%.0f %%' % (100 * least / alone) if least else '', '%.2f' % (step / alone)] if alone else [''] * 3
     if best:
         bar = alone * 1.08 if alone and alone > 0.85 * best else 0.9 * best
         cells += ['%.2f' % (alone / best) if alone else '', '%.2f' % bar, '%.2f' % (step / bar)]
@@ -232,9 +238,9 @@ def main():
             for threads in peaks:
                 results = measure(sides, threads, options.turns, steps)
                 report(name, threads, results, peaks[threads])
-                parts.append(report_parts(name, threads, sides['gradc'], results, options.products, steps))
-        print('\n| network | threads | step ms | products | conversions | other | between | alone | step to it | alone to the best peer | bar ms | step to it |')
-        print('|---|---|---|---|---|---|---|---|---|---|---|---|')
+                parts.append(report_parts(name, threads, sides['gradc'], results, options.products, steps, peaks[threads]))
+        print('\n| network | threads | step ms | products | conversions | other | between | alone | of peak | step to it | alone to the best peer | bar ms | step to it |')
+        print('|---|---|---|---|---|---|---|---|---|---|---|---|---|')
         print('\n'.join(parts))
         if options.bench:
             compile_times(options, found)

@@ -18,8 +18,8 @@ namespace {
 class Lister {
  public:
   Lister(Engine &engine, const Plan &plan)
-      : engine(engine), plan(plan), source(*plan.source), graph(source.combined),
-        requests(countRequests(plan.source->split.backward, {})), list(std::make_unique<PlanSource::Calls>()) {}
+      : engine(engine), source(*plan.source), graph(source.combined),
+        requests(countRequests(source.split.backward, {})), list(std::make_unique<PlanSource::Calls>()) {}
 
   std::unique_ptr<PlanSource::Calls> run() {
     for (auto [t, node] : enumerate(source.tapNodes))
@@ -106,7 +106,6 @@ class Lister {
   }
 
   Engine &engine;
-  const Plan &plan;
   const PlanSource &source;
   const Graph &graph;
   const RequestTable requests;
