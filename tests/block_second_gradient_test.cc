@@ -40,6 +40,7 @@ FirstGradients fromEngine(Context &context, const BlockProgram &program) {
   call.api = "append_backward";
   call.loss = "loss";
   const BlockGradient asked = cantFail(gradientOfCall(context, program, call, fewSteps()));
+  if (asked.request.wrt.empty()) return {asked.forward.graph, {}, {}};  // the program has no parameter
   GradientOptions none;
   none.unused = UnusedPolicy::None;
   const GradientResult made = cantFail(buildGradient(context, asked.forward.graph, asked.request, none));

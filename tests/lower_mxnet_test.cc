@@ -48,6 +48,22 @@ TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
       EXPECT_NEAR(before[head].values[i], after[head].values[i], 1e-14);
 }
 
+// Found by fuzzing: where the last axis is empty, the number of rows cannot be inferred from that of the elements.
+TEST(LowerMxnet, A_14_MatricesWithoutColumnsKeepTheirRows) {
+  for (const DimsBuffer &dims : {DimsBuffer{0}, DimsBuffer{3, 0}, DimsBuffer{2, 1, 2, 0}, DimsBuffer{0, 2, 3}}) {
+    TestGraph g("y = _as_rows(x)");
+    auto shapeOfHead = [&](const Graph &graph, const Inference &known) {
+      return toString(known.shapeOf(graph.entry(graph.heads()[0])));
+    };
+    auto inferred = [&](const Graph &graph) {
+      return cantFail(infer(g.context, graph, {{{nodeNamed(graph, "x"), dims}}, {}}, InferOptions()));
+    };
+    const Inference known = inferred(g);
+    const Graph lowered = cantFail(lowerTo(g.context, g, kMxnetTarget, &known));
+    EXPECT_EQ(shapeOfHead(lowered, inferred(lowered)), shapeOfHead(g, known)) << dump(lowered);
+  }
+}
+
 // MXNet's operator leaves the gradient of the input that only gives the shape as it finds it.
 TEST(LowerMxnet, A_14_TheGradientOfAShapeIsZeros) {
   TestGraph g("y = _contrib_BilinearResize2D(x, s) {mode=like}");

@@ -149,7 +149,18 @@ void repeatAxesLike(DecomposeRule &d) {
 // add to.
 void gradAdd(DecomposeRule &d) { d.y(0, d.emit(kElemwiseAdd, {d.x(0), d.x(1)})); }
 
-void asRows(DecomposeRule &d) { d.y(0, d.emit(kReshape, {d.x(0)}, {{"shape", "(-1,0)"}, {"reverse", "True"}})); }
+// Next to an axis without elements, -1 could be any size.
+void asRows(DecomposeRule &d) {
+  const ShapeRef shape = d.shape(d.x(0));
+  const bool isEmpty = shape.hasRank() && shape.rank() > 0 && shape[shape.rank() - 1] == 0;
+  auto reshaped = [&](Value x, StringRef codes, StringRef reverse) {
+    return d.emit(kReshape, {x}, {{"shape", codes}, {"reverse", reverse}});
+  };
+  if (!isEmpty) return d.y(0, reshaped(d.x(0), "(-1,0)", "True"));
+  Value rows = shape.rank() == 1 ? reshaped(d.x(0), "(-4,1,-1)", "False") : d.emit(kCopy, {d.x(0)});
+  for (size_t rank = shape.rank(); rank > 2; --rank) rows = reshaped(rows, "(-3,-2)", "False");
+  d.y(0, rows);
+}
 
 // MXNet cannot take the type from another value, so it has to be known.
 void castLike(DecomposeRule &d) {

@@ -96,8 +96,12 @@ void Trial::countDifferentiated(const Graph &graph, const GradientRequest &reque
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const OpDef *op = graph.op(NodeId(n));
     if (!op || op->flags.isOpaque || !isReached[n]) continue;
-    // Through an operator without gradient none flows, and one without inputs has none to pass on: reached is all they can be.
-    bool isOnPath = op->flags.hasNoGradient || graph.inputs(NodeId(n)).empty();
+    // Through an operator without gradient none flows, nor through one that makes integers of numbers, and one without inputs has
+    // none to pass on: reached is all they can be.
+    auto isInteger = [&](Value v) { return !isFloating(options.inference->dtype[graph.entry(v)]); };
+    bool makesIntegers = !llvm::all_of(graph.inputs(NodeId(n)), isInteger);
+    for (uint16_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) makesIntegers &= isInteger(Value{NodeId(n), o, 0});
+    bool isOnPath = op->flags.hasNoGradient || makesIntegers || graph.inputs(NodeId(n)).empty();
     for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o)
       isOnPath |= selection.carries(EntryId(graph.firstEntry(NodeId(n)).value + o));
     if (isOnPath) tally.count(*op, Reached::Differentiated);

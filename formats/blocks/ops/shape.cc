@@ -148,7 +148,8 @@ Value decreased(OpTranslation &op, Value v, size_t rank) {
 int64_t endOf(OpTranslation &op, size_t axis, int64_t end, int64_t stride) {
   if (stride > 0 || end >= 0) return end;
   if (end == -1) return std::numeric_limits<int64_t>::min();
-  return std::max<int64_t>(std::max(end, -(int64_t{1} << 62)) + op.dim("Input", static_cast<int64_t>(axis)), 0);
+  const int64_t size = std::max<int64_t>(op.dim("Input", static_cast<int64_t>(axis)), 0);
+  return std::max(end, -size) + size;
 }
 
 }  // namespace
