@@ -94,10 +94,15 @@ double forwardTime(const Convolution &c, memory::format_tag format) {
       {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}, {DNNL_ARG_DST, desc.dst_desc()}});
 }
 
+template <class Backward>
+typename Backward::primitive_desc gradientDesc(const Convolution &c, memory::format_tag format) {
+  return backwardDescOf<Backward>(forwardDesc(c, format), kAlgorithm, imageDesc(c.x, format), filterDesc(c),
+                                  imageDesc(c.y, format), c.stride, c.dilate, c.pad, c.pad);
+}
+
 double dataTime(const Convolution &c, memory::format_tag format) {
   using Backward = dnnl::convolution_backward_data;
-  const auto desc = backwardDescOf<Backward>(forwardDesc(c, format), kAlgorithm, imageDesc(c.x, format), filterDesc(c),
-                                             imageDesc(c.y, format), c.stride, c.dilate, c.pad, c.pad);
+  const auto desc = gradientDesc<Backward>(c, format);
   return timeOf(Backward(desc), desc.scratchpad_desc(),
                 {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                  {DNNL_ARG_WEIGHTS, desc.weights_desc()},
@@ -106,8 +111,7 @@ double dataTime(const Convolution &c, memory::format_tag format) {
 
 double weightTime(const Convolution &c, memory::format_tag format) {
   using Backward = dnnl::convolution_backward_weights;
-  const auto desc = backwardDescOf<Backward>(forwardDesc(c, format), kAlgorithm, imageDesc(c.x, format), filterDesc(c),
-                                             imageDesc(c.y, format), c.stride, c.dilate, c.pad, c.pad);
+  const auto desc = gradientDesc<Backward>(c, format);
   return timeOf(Backward(desc), desc.scratchpad_desc(),
                 {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                  {DNNL_ARG_SRC, desc.src_desc()},
