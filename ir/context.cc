@@ -195,6 +195,7 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
   if (KindRef known = kinds.find(hash, isEqual)) return known;
   if (spelling != op.name) row->spelling = row->text = spelling.str();
   if (Error error = parseParams(op, list, *row, row->arena)) return error;
+  row->inherited = withoutAttrs(list, [&](StringRef key) { return !key.starts_with("__") && !op.declares(key); });
   row->numInputs = portCount(op.inputs, *row);
   row->numOutputs = portCount(op.outputs, *row);
   if (row->numOutputs > kMaxIndex)

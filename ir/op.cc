@@ -15,6 +15,10 @@ static Error refuse(const OpDef &op, ErrorKind kind, const Twine &what) {
   return Failure(kind, "operator '" + op.name + "' " + what);
 }
 
+bool OpDef::declares(StringRef key) const {
+  return any_of(attrs, [&](const AttrSpec &spec) { return spec.key == key; });
+}
+
 static Error checkPorts(const OpDef &op) {
   const std::pair<const NameList &, StringRef> lists[] = {
       {op.aliases, "aliases"}, {op.inputs.names, "named inputs"}, {op.outputs.names, "named outputs"}};

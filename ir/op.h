@@ -54,6 +54,7 @@ struct NodeKind {
   const OpDef *op = nullptr;       // null: a variable
   llvm::StringRef spelling;        // the name the file used: op->name or one of its aliases
   Attrs attrs;                     // everything the file says, hidden keys included
+  Attrs inherited;                 // what nodes that rules emit take over: declared ones and `__annotations__`
   const void *parsed = nullptr;    // the operator's parameter struct
   llvm::ArrayRef<Graph> bodies;    // graphs the node contains; equal ones share their columns
   uint32_t nesting = 0;            // levels of bodies within bodies; 0 without any
@@ -236,6 +237,8 @@ struct OpDef {
 
   /// Whether it has a gradient: a rule of its own, or that of its decomposition.
   bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
+  /// Whether the operator knows an attribute of that name.
+  bool declares(llvm::StringRef key) const;
 };
 
 /// Whether two kinds are one operator with equal declared attributes, defaults filled in; other attributes may differ.

@@ -32,10 +32,6 @@ static_assert(std::size(kOptimizers) == kNumOptimizers);
 // Attributes that the pass sets itself, and those that `_scheduled_…` operators take as inputs.
 constexpr StringRef kReserved[] = {"lr", "rate_factor", "eta", "t", "wd", "rescale_grad", "clip_gradient", "clip_grad"};
 
-bool has(const OpDef &op, StringRef attr) {
-  return llvm::any_of(op.attrs, [&](const AttrSpec &spec) { return spec.key == attr; });
-}
-
 /// A multiplier in a variable's attributes; `fallback` if it has none.
 Expected<double> multiplier(const Graph &graph, NodeId variable, StringRef key, double fallback) {
   std::optional<StringRef> text = graph.attrs(variable).get(key);
@@ -94,7 +90,8 @@ bool OptimizerOperators::read(StringRef input) const {
 }
 
 bool OptimizerOperators::isOwn(StringRef key) const {
-  return !llvm::is_contained(kReserved, key) && llvm::any_of(phases, [&](const OpDef *op) { return has(*op, key); });
+  return !llvm::is_contained(kReserved, key) &&
+         llvm::any_of(phases, [&](const OpDef *op) { return op->declares(key); });
 }
 
 /// ", expected beta1, beta2 or epsilon"; another text if there are none.
@@ -128,7 +125,7 @@ Expected<Attrs> OptimizerOperators::attrs(const OpDef &op, const Graph &graph, N
                                                                  {"epsilon", options->epsilon}};
   std::vector<std::pair<StringRef, std::string>> texts;
   auto set = [&](StringRef key, StringRef text) {
-    if (!has(op, key)) return;
+    if (!op.declares(key)) return;
     auto at = llvm::find_if(texts, [&](const auto &pair) { return pair.first == key; });
     if (at == texts.end()) texts.push_back({key, text.str()});
     else at->second = text.str();

@@ -10,6 +10,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/keep_lists.h"
 #include "passes/memory/plan_memory.h"
+#include "passes/targets/lower_to.h"
 
 #include <gtest/gtest.h>
 
@@ -99,6 +100,21 @@ TEST(OperatorContract, REG_05_REG_06_REG_07_REG_08_FormsOfFusedGradients) {
             "_head_grad_0 = ones_like(y)\ny_backward = _backward_Pooling(_head_grad_0, x, y) "
             "^y\nheads y_backward\n");
   EXPECT_EQ(result.graph.attrs(n), result.graph.attrs(nodeNamed(result.graph, "y")));
+}
+
+// Found by fuzzing: gather_nd has no attribute `shape`, its gradient has one, and reads it.
+TEST(OperatorContract, REG_05_WhatTheForwardOperatorDoesNotKnowIsNotPassedOn) {
+  TestGraph g("y = gather_nd(x, i) {shape=(1,1), __ctx_group__=left}");
+  const GradientResult result = gradientOf(g.context, g, {"x"}, 1);
+  const Attrs &attrs = result.graph.attrs(result.wrt[0].value.node);
+  EXPECT_EQ(attrs.get("shape"), std::nullopt);
+  EXPECT_EQ(attrs.get("__ctx_group__"), StringRef("left"));
+  EXPECT_EQ(result.graph.attrs(nodeNamed(result.graph, "y")), g.graph.attrs(nodeNamed(g.graph, "y")));
+  // A decomposition: sum has `exclude`, norm has not.
+  TestGraph n("y = norm(x) {ord=1, axis=0, exclude=True}");
+  const Graph lowered = cantFail(lowerTo(n.context, n, kPrimitivesTarget, nullptr));
+  for (uint32_t i = 0; i < lowered.numNodes(); ++i)
+    EXPECT_EQ(lowered.attrs(NodeId(i)).get("exclude"), std::nullopt) << lowered.name(NodeId(i)).str();
 }
 
 TEST(OperatorContract, REG_09_ZeroHeadsVisitNoRule) {
