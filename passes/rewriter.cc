@@ -70,25 +70,27 @@ NodeId GraphRewriter::copyForShapeAs(NodeId n, KindId kind, ArrayRef<Value> inpu
   return node;
 }
 
-void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> replacements) {
+void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> replacements,
+                            ArrayRef<NodeId> waiters) {
   SmallVector<Value, 4> outputs(results);
-  SmallVector<NodeId, 4> nodes(replacements);
+  SmallVector<NodeId, 4> nodes(replacements), waiting(waiters);
   // Readers of n may run after the variable has been overwritten again.
   for (Value &v : outputs)
     if (!old.isVariable(n) && v.isValid() && overwritten.contains(v.node.value)) {
       const NodeId copy = made.addKind(*made.context().ops.wellKnown.copy, v, NodeId());
       setName(copy, n);
       nodes.push_back(copy);
+      waiting.push_back(copy);
       v = Value{copy};
     }
   if (old.isVariable(n) && !mutators.empty() && mutators[n.value].isValid()) overwritten.insert(outputs[0].node.value);
   for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
   const NodeId origin = old.origin(n);
-  for (NodeId node : nodes) {
+  for (NodeId node : waiting)
     for (NodeId dep : old.controlDeps(n))
       if (newNode[dep.value].isValid()) made.addControlDep(node, newNode[dep.value]);
+  for (NodeId node : nodes)
     if (origin.isValid()) generated.push_back({node, origin});
-  }
   if (nodes.size() > 1) {
     const auto *writer = llvm::find_if(nodes, [&](NodeId node) { return !made.kind(node).mutated.isEmpty(); });
     if (writer != nodes.end()) firstWriter[n.value] = *writer;

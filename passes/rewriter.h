@@ -58,7 +58,11 @@ class GraphRewriter {
   /// for the last of them. What has n as its origin gets the first of them that overwrites something, else also the last: a
   /// generated node reads the versions from before its origin. Without nodes, it waits for the producer of the first output, and n's own dependencies are
   /// dropped. An output that is a variable some node overwrites is replaced by a copy, which becomes the last of the nodes.
-  void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
+  void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes) {
+    replace(n, outputs, nodes, nodes);
+  }
+  /// The same, but of `nodes` only `waiting` get n's control dependencies.
+  void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes, llvm::ArrayRef<NodeId> waiting);
   /// By a node of the builder, output by output.
   void replace(NodeId n, NodeId node);
   /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits for it or

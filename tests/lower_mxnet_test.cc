@@ -64,6 +64,19 @@ TEST(LowerMxnet, A_14_MatricesWithoutColumnsKeepTheirRows) {
   }
 }
 
+// Found by fuzzing: what a gradient operator waits for first is its forward node, and this one has none.
+TEST(LowerMxnet, INF_08_AGradientWithoutForwardNodeWaitsForNothing) {
+  TestGraph g("a = exp(w); y = _scatter_nd(x, u, i) {reduction=add} ^a");
+  const InferRequest hints{{{nodeNamed(g, "x"), {3}}, {nodeNamed(g, "u"), {2}}, {nodeNamed(g, "i"), {1, 2}}}, {}};
+  InferOptions options;
+  options.allowUnknown = true;
+  const Inference known = cantFail(infer(g.context, g, hints, options));
+  const Graph lowered = cantFail(lowerTo(g.context, g, kMxnetTarget, &known));
+  EXPECT_EQ(dump(lowered), "a = exp(w)\ny_0 = _copy(u) ^a\ny_1 = _backward_gather_nd(y_0, i)\n"
+                           "y = elemwise_add(x, y_1) ^a\nheads y\n");
+  EXPECT_TRUE(bool(infer(g.context, lowered, {}, options)));
+}
+
 // MXNet's operator leaves the gradient of the input that only gives the shape as it finds it.
 TEST(LowerMxnet, A_14_TheGradientOfAShapeIsZeros) {
   TestGraph g("y = _contrib_BilinearResize2D(x, s) {mode=like}");

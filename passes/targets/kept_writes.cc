@@ -103,11 +103,13 @@ void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to
   DenseSet<uint32_t> kept, seen;
   auto waitForWrites = [&](NodeId node) {
     if (!seen.insert(node.value).second) return;
+    const OpDef *op = builder.kind(node).op;
+    const bool isGradient = op && op->flags.isBackward;  // its first dependency is its forward node
     const DenseSet<uint32_t> reached = reachedFrom(builder, node, position);
     const size_t at = position.lookup(node.value);
     for (NodeId write : writes) {
       const bool isReached = reached.contains(write.value);
-      if (!isReached && position.lookup(write.value) >= at) continue;
+      if (!isReached && (isGradient || position.lookup(write.value) >= at)) continue;
       if (!isReached && !order.hasAdded(node, write)) builder.addControlDep(node, write);
       kept.insert(write.value);
     }

@@ -104,15 +104,32 @@ class Lowering {
       outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
     order.addTo(builder, made);
     keepWritesOf(n, outputs);
+    ArrayRef<NodeId> deps = graph.controlDeps(n);
+    SmallVector<NodeId, 16> waiting(made);
+    if (!deps.empty() && !forwardOf(n).isValid()) letOperandsWait(waiting);
     nameNodes(outputs, first);
     // A gradient operator waits for its forward node, which in a body may be needed by nothing else.
-    ArrayRef<NodeId> deps = graph.controlDeps(n);
     const bool waitsInVain = isBody && forwardOf(n).isValid() && graph.kind(deps[0]).mutated.isEmpty();
-    rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made);
+    rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made, waitsInVain ? ArrayRef<NodeId>() : waiting);
     for (size_t i = 1; waitsInVain && i < deps.size(); ++i)
       if (const NodeId earlier = rewriter(deps[i]); earlier.isValid())
-        for (NodeId node : made) builder.addControlDep(node, earlier);
+        for (NodeId node : waiting) builder.addControlDep(node, earlier);
     return Error::success();
+  }
+
+  // `waiting` are to get the dependencies of the node that they replace. A gradient operator without a forward node would take
+  // the first of them for one: a copy of what it reads waits in its place.
+  void letOperandsWait(SmallVectorImpl<NodeId> &waiting) {
+    made.clear();
+    for (NodeId &node : waiting) {
+      const NodeId emitted = node;
+      if (builder.kind(node).op->flags.isBackward && !entries.forward(node).isValid()) {
+        node = builder.addKind(*ctx.ops.wellKnown.copy, builder.inputs(emitted)[0], NodeId());
+        builder.setInput(emitted, 0, Value{node});
+        made.push_back(node);
+      }
+      made.push_back(emitted);
+    }
   }
 
   void keepWritesOf(NodeId n, SmallVectorImpl<Value> &outputs) {
