@@ -158,7 +158,7 @@ template <class T> class BackwardLoops : public PreparedKernel {
     const T *dy = call.in[0].as<const T>(), *x = call.in[data].as<const T>();
     T *dx = call.out[0].as<T>();
     planes.forPlanes([&](int64_t plane) {
-      const T *from = dy + plane * planes.outSize(), *image = x + plane * planes.inSize();
+      const T *from = dy + plane * planes.outSize(), *image = planes.isMax ? x + plane * planes.inSize() : nullptr;
       T *to = dx + plane * planes.inSize();
       std::fill(to, to + planes.inSize(), T{0});
       planes.forBlocks([&](int64_t row, Span block) {
