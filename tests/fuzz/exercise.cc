@@ -14,6 +14,8 @@
 #include "passes/order_mutation.h"
 #include "passes/targets/lower_to.h"
 
+#include "llvm/ADT/StringMap.h"
+
 using namespace llvm;
 
 namespace gradc::fuzz {
@@ -104,11 +106,12 @@ bool Trial::rereads(const Graph &graph, StringRef stage) {
   return true;
 }
 
-std::optional<Inference> Trial::inferred(const Graph &graph, StringRef stage, bool mustBeComplete) {
+std::optional<Inference> Trial::inferred(const Graph &graph, StringRef stage, bool mustBeComplete,
+                                         const InferRequest &given) {
   InferOptions options;
   options.allowUnknown = true;
   options.unknownDim = unknownDim;
-  Expected<Inference> inference = infer(ctx, graph, InferRequest(), options);
+  Expected<Inference> inference = infer(ctx, graph, given, options);
   if (!inference) {
     if (mustBeComplete) report(stage + " does not infer: " + textOf(inference.takeError()));
     else isFine(inference.takeError(), (stage + ", infer").str());
@@ -135,8 +138,33 @@ void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRe
   rereads(annotatePlan(annotate(graph, inference), inference, *plan), (stage + ", planned").str());
 }
 
+/// Variables by name; invalid where several have one.
+StringMap<NodeId> variablesOf(const Graph &graph) {
+  StringMap<NodeId> named;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    const auto [at, isNew] = named.try_emplace(graph.name(NodeId(n)), NodeId(n));
+    if (!isNew) at->second = NodeId();
+  }
+  return named;
+}
+
+/// What is known of the variables of a graph, for those of `lowered`.
+InferRequest knownOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
+  InferRequest request;
+  const StringMap<NodeId> from = variablesOf(graph);
+  for (const auto &[name, to] : variablesOf(lowered)) {
+    const NodeId n = from.lookup(name);
+    if (!n.isValid() || !to.isValid()) continue;
+    const EntryId entry = graph.entry(Value{n});
+    request.shapes.push_back({to, DimsBuffer(inference.shapeOf(entry).dims())});
+    request.dtypes.push_back({to, inference.dtype[entry]});
+  }
+  return request;
+}
+
 /// Whether a decomposition is part of what MXNet gets, a loop with other bodies, or reshape_like, which says nothing of its
-/// operand. What the operator or the variables of its bodies said of the shapes of its inputs is lost with it.
+/// operand. What the operator said of the shapes of nodes before it, or the variables of its bodies, is lost with it.
 bool isTakenApart(const Graph &graph) {
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const NodeKind &kind = graph.kind(NodeId(n));
@@ -145,6 +173,17 @@ bool isTakenApart(const Graph &graph) {
     if (!hasRow || !kind.bodies.empty() || kind.op->name == "_repeat_axes_like") return true;
   }
   return false;
+}
+
+/// Whether a body reshapes to a shape that only the reader of the value says. In the gradient that reader may be in the body of
+/// another loop.
+bool takesShapesFromReaders(const Graph &graph, bool isBody = false) {
+  return llvm::any_of(graph.kinds(), [&](const KindRef &kind) {
+    if (isBody && kind->op && kind->op->name == "Reshape" && !kind->inherited.get("shape") &&
+        !kind->inherited.get("target_shape"))
+      return true;
+    return llvm::any_of(kind->bodies, [](const Graph &body) { return takesShapesFromReaders(body, true); });
+  });
 }
 
 /// What every graph that a pass may yield has to withstand.
@@ -158,13 +197,14 @@ void Trial::checkGraph(const Graph &graph, const Inference &inference, StringRef
   else if (*table)
     for (const GradientTable::Head &head : (*table)->heads) requests.push_back(head.request);
   checkPlanned(graph, inference, requests, stage);
-  Expected<Graph> lowered = lowerTo(ctx, graph, kMxnetTarget, nullptr);
+  Expected<Graph> lowered = lowerTo(ctx, graph, kMxnetTarget, &inference);
   if (!lowered) return void(isFine(lowered.takeError(), (stage + ", lowering").str()));
   mustHold(verifyGraph(*lowered, 4), (stage + ", lowered and verified").str());
   // MXNet 1.9.1 has no empty arrays: the same file means the same to its readers only with --unknown-dim.
   if (zeroIsEmpty) unknownDim = UnknownDim::MinusOne;
   const bool isKnown = isComplete(inference) && !isListed && !isTakenApart(graph);
-  inferred(*lowered, (stage + ", lowered").str(), isKnown);
+  inferred(*lowered, (stage + ", lowered").str(), isKnown,
+           isKnown ? knownOf(graph, inference, *lowered) : InferRequest());
   unknownDim = UnknownDim::Auto;
 }
 
@@ -192,7 +232,7 @@ void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32
   // A head gradient of the user's may have another shape than its output (E-38). Without its forward part a graph may have
   // lost what made a variable known.
   const bool mayBeUnknown =
-      isListed || options.gradientOnly ||
+      isListed || options.gradientOnly || takesShapesFromReaders(graph) ||
       llvm::any_of(request.heads, [](const GradientHead &head) { return head.seed || !head.seedName.empty(); });
   std::optional<Inference> shapes = inferred(result->graph, stage, isKnown && !mayBeUnknown);
   if (!shapes) return;

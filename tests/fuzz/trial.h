@@ -35,7 +35,8 @@ struct Trial {
 
   /// Whether `graph`, as the root of the program, can be written and read back.
   bool rereads(const Graph &graph, llvm::StringRef stage);
-  std::optional<Inference> inferred(const Graph &graph, llvm::StringRef stage, bool mustBeComplete);
+  std::optional<Inference> inferred(const Graph &graph, llvm::StringRef stage, bool mustBeComplete,
+                                    const InferRequest &given = {});
   void checkPlanned(const Graph &graph, const Inference &inference, llvm::ArrayRef<Request> headRequests,
                     llvm::StringRef stage);
   void checkGraph(const Graph &graph, const Inference &inference, llvm::StringRef stage);
