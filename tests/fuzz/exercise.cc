@@ -138,27 +138,25 @@ void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRe
   rereads(annotatePlan(annotate(graph, inference), inference, *plan), (stage + ", planned").str());
 }
 
-/// Variables by name; invalid where several have one.
-StringMap<NodeId> variablesOf(const Graph &graph) {
+/// Variables by name; nothing where several have one name.
+std::optional<StringMap<NodeId>> variablesOf(const Graph &graph) {
   StringMap<NodeId> named;
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (!graph.isVariable(NodeId(n))) continue;
-    const auto [at, isNew] = named.try_emplace(graph.name(NodeId(n)), NodeId(n));
-    if (!isNew) at->second = NodeId();
-  }
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.isVariable(NodeId(n)) && !named.try_emplace(graph.name(NodeId(n)), NodeId(n)).second) return std::nullopt;
   return named;
 }
 
-/// What is known of the variables of a graph, for those of `lowered`.
-InferRequest knownOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
+/// What is known of the variables of a graph, for those of `lowered`; nothing where names repeat.
+std::optional<InferRequest> knownOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
+  const std::optional<StringMap<NodeId>> from = variablesOf(graph), to = variablesOf(lowered);
+  if (!from || !to) return std::nullopt;
   InferRequest request;
-  const StringMap<NodeId> from = variablesOf(graph);
-  for (const auto &[name, to] : variablesOf(lowered)) {
-    const NodeId n = from.lookup(name);
-    if (!n.isValid() || !to.isValid()) continue;
-    const EntryId entry = graph.entry(Value{n});
-    request.shapes.push_back({to, DimsBuffer(inference.shapeOf(entry).dims())});
-    request.dtypes.push_back({to, inference.dtype[entry]});
+  for (const auto &[name, variable] : *to) {
+    const auto found = from->find(name);
+    if (found == from->end()) continue;
+    const EntryId entry = graph.entry(Value{found->second});
+    request.shapes.push_back({variable, DimsBuffer(inference.shapeOf(entry).dims())});
+    request.dtypes.push_back({variable, inference.dtype[entry]});
   }
   return request;
 }
@@ -202,9 +200,9 @@ void Trial::checkGraph(const Graph &graph, const Inference &inference, StringRef
   mustHold(verifyGraph(*lowered, 4), (stage + ", lowered and verified").str());
   // MXNet 1.9.1 has no empty arrays: the same file means the same to its readers only with --unknown-dim.
   if (zeroIsEmpty) unknownDim = UnknownDim::MinusOne;
-  const bool isKnown = isComplete(inference) && !isListed && !isTakenApart(graph);
-  inferred(*lowered, (stage + ", lowered").str(), isKnown,
-           isKnown ? knownOf(graph, inference, *lowered) : InferRequest());
+  std::optional<InferRequest> known;
+  if (isComplete(inference) && !isListed && !isTakenApart(graph)) known = knownOf(graph, inference, *lowered);
+  inferred(*lowered, (stage + ", lowered").str(), known.has_value(), known.value_or(InferRequest()));
   unknownDim = UnknownDim::Auto;
 }
 
