@@ -110,7 +110,8 @@ def bound(symbol, values, dtype, **options):
 def gradients_of_mxnet(symbol, values, heads, dtype):
     """Outputs, then gradients by the name of the argument."""
     grads = {key: mx.nd.zeros(np.shape(values[key]), dtype=dtype) for key in symbol.list_arguments()}
-    asked = {key: grad for key, grad in grads.items() if key != "data"}  # MXNet's Embedding refuses that of its indices
+    # MXNet's Embedding refuses the gradient of its indices, and its SoftmaxOutput leaves that of labels as memory was: zeros here.
+    asked = {key: grad for key, grad in grads.items() if key not in ("data", "label")}
     executor = bound(symbol, values, dtype, args_grad=asked)
     outputs = executor.forward(is_train=True)
     executor.backward([mx.nd.array(head, dtype=dtype) for head in heads])
