@@ -143,15 +143,12 @@ class GraphDiff {
       spec.print(spec, rStream, rKind.parsed);
       if (lText != rText) reportAttr(l, r, spec.key, "is '" + lText + "' on the left, '" + rText + "' on the right");
     }
-    compareHidden(l, r, specs);
+    compareHidden(l, r, lKind.op);
   }
 
   /// Compares attributes that the operator does not declare; both lists are sorted by key.
-  void compareHidden(NodeId l, NodeId r, ArrayRef<AttrSpec> specs) {
+  void compareHidden(NodeId l, NodeId r, const OpDef *op) {
     ArrayRef<AttrText> lList = left.attrs(l).pairs(), rList = right.attrs(r).pairs();
-    auto isDeclared = [&](StringRef key) {
-      return llvm::any_of(specs, [&](const AttrSpec &spec) { return spec.key == key; });
-    };
     size_t i = 0, j = 0;
     while (i < lList.size() || j < rList.size()) {
       StringRef lKey = i < lList.size() ? lList[i].key : StringRef();
@@ -159,7 +156,8 @@ class GraphDiff {
       bool takesLeft = i < lList.size() && (j == rList.size() || lKey <= rKey);
       bool takesRight = j < rList.size() && (i == lList.size() || rKey <= lKey);
       StringRef key = takesLeft ? lKey : rKey;
-      if (!isDeclared(key)) compareHiddenPair(l, r, takesLeft ? &lList[i] : nullptr, takesRight ? &rList[j] : nullptr);
+      if (!op || !op->declares(key))
+        compareHiddenPair(l, r, takesLeft ? &lList[i] : nullptr, takesRight ? &rList[j] : nullptr);
       i += takesLeft;
       j += takesRight;
     }

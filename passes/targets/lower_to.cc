@@ -105,15 +105,17 @@ class Lowering {
     order.addTo(builder, made);
     keepWritesOf(n, outputs);
     ArrayRef<NodeId> deps = graph.controlDeps(n);
+    const bool hasForward = forwardOf(n).isValid();
     SmallVector<NodeId, 16> waiting(made);
-    if (!deps.empty() && !forwardOf(n).isValid()) letOperandsWait(waiting);
+    if (!deps.empty() && !hasForward) letOperandsWait(waiting);
     nameNodes(outputs, first);
     // A gradient operator waits for its forward node, which in a body may be needed by nothing else.
-    const bool waitsInVain = isBody && forwardOf(n).isValid() && graph.kind(deps[0]).mutated.isEmpty();
-    rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made, waitsInVain ? ArrayRef<NodeId>() : waiting);
-    for (size_t i = 1; waitsInVain && i < deps.size(); ++i)
-      if (const NodeId earlier = rewriter(deps[i]); earlier.isValid())
-        for (NodeId node : waiting) builder.addControlDep(node, earlier);
+    const bool waitsInVain = isBody && hasForward && graph.kind(deps[0]).mutated.isEmpty();
+    if (!waitsInVain) return rewriter.replace(n, outputs, made, waiting), Error::success();
+    rewriter.replace(n, outputs, {});
+    for (NodeId dep : deps.drop_front())
+      if (const NodeId earlier = rewriter(dep); earlier.isValid())
+        for (NodeId node : made) builder.addControlDep(node, earlier);
     return Error::success();
   }
 
