@@ -118,14 +118,14 @@ TEST(Gradient, H_05_SeveralOutputsSum) {
       "gy = var; gz = var; y = elemwise_mul(x, x); z = elemwise_mul(y, y); k = elemwise_add(gy, gz); heads y, z, k");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), g.at("gy"), ""}, {g.at("z"), g.at("gz"), ""}};
-  EXPECT_EQ(gradientsFor(g, request, {{"x", Array({2.0})}, {"gy", Array({3.0})}, {"gz", Array({5.0})}}), Numbers{172});
+  EXPECT_EQ(gradientsFor(g, request, {{"x", Array(2.0)}, {"gy", Array(3.0)}, {"gz", Array(5.0)}}), Numbers{172});
 }
 
 TEST(Gradient, H_06_V_08_SameOutputTwiceAddsUp) {
   TestGraph g("h1 = var; h2 = var; y = _mul_scalar(x) {scalar=3}; k = elemwise_add(h1, h2); heads y, k");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), g.at("h1"), ""}, {g.at("y"), g.at("h2"), ""}};
-  EXPECT_EQ(gradientsFor(g, request, {{"x", Array({2.0})}, {"h1", Array({1.0})}, {"h2", Array({10.0})}}), Numbers{33});
+  EXPECT_EQ(gradientsFor(g, request, {{"x", Array(2.0)}, {"h1", Array(1.0)}, {"h2", Array(10.0)}}), Numbers{33});
 }
 
 TEST(Gradient, H_07_OutputIsVariable) {
@@ -133,7 +133,7 @@ TEST(Gradient, H_07_OutputIsVariable) {
   auto with = [&](std::vector<StringRef> ys, StringRef x) {
     GradientRequest request = wrt(g, {x});
     for (StringRef y : ys) request.heads.push_back({g.at(y), std::nullopt, ""});
-    return gradientsFor(g, request, {{"x", Array({7.0})}});
+    return gradientsFor(g, request, {{"x", Array(7.0)}});
   };
   EXPECT_EQ(with({"x"}, "x"), Numbers{1});
   EXPECT_EQ(with({"y", "x"}, "x"), Numbers{2});
@@ -142,7 +142,7 @@ TEST(Gradient, H_07_OutputIsVariable) {
 
 TEST(Gradient, H_08_V_09_ASK_23_OutputIsAncestorOfAnother) {
   TestGraph g("c = elemwise_add(a, b); d = elemwise_add(c, c); e = elemwise_add(d, d); heads e, c, d");
-  EXPECT_EQ(gradients(g, {"a", "b"}, {{"a", Array({1.0})}, {"b", Array({2.0})}}), (Numbers{7, 7}));
+  EXPECT_EQ(gradients(g, {"a", "b"}, {{"a", Array(1.0)}, {"b", Array(2.0)}}), (Numbers{7, 7}));
 }
 
 TEST(Gradient, H_09_OutputThatIsVariableCausesNoNode) {
@@ -182,7 +182,7 @@ TEST(Gradient, COPY_01_V_04_SharedGradientIsCopiedForTheSecond) {
   EXPECT_EQ(backward(g, {"a", "b"}), "_head_grad_0 = ones_like(z)\n"
                                      "_head_grad_0_1_copy = _copy(_head_grad_0)\n"
                                      "heads _head_grad_0, _head_grad_0_1_copy\n");
-  EXPECT_EQ(gradients(g, {"b", "a"}, {{"a", Array({1.0})}, {"b", Array({2.0})}}), (Numbers{1, 1}));
+  EXPECT_EQ(gradients(g, {"b", "a"}, {{"a", Array(1.0)}, {"b", Array(2.0)}}), (Numbers{1, 1}));
 }
 
 TEST(Gradient, COPY_03_V_03_BareHeadVariableIsCopied) {
@@ -196,7 +196,7 @@ TEST(Gradient, COPY_03_V_03_BareHeadVariableIsCopied) {
 
 TEST(Gradient, COPY_04_V_07_SameVariableTwice) {
   TestGraph g("y = elemwise_mul(x, x)");
-  EXPECT_EQ(gradients(g, {"x", "x"}, {{"x", Array({3.0})}}), (Numbers{6, 6}));
+  EXPECT_EQ(gradients(g, {"x", "x"}, {{"x", Array(3.0)}}), (Numbers{6, 6}));
   EXPECT_EQ(countOps(gradientOf(g.context, g, {"x", "x"}, 1).graph, "_copy"), 1u);
 }
 
@@ -232,7 +232,7 @@ TEST(Gradient, IR_20_ForwardEntriesIncludeOutputsThatAreNoHeads) {
 
 TEST(Gradient, IR_02_VersionsOfAVariableShareOneGradient) {
   TestGraph g("y = elemwise_mul(v, v@1)");
-  EXPECT_EQ(gradients(g, {"v"}, {{"v", Array({3.0})}}), Numbers{6});
+  EXPECT_EQ(gradients(g, {"v"}, {{"v", Array(3.0)}}), Numbers{6});
 }
 
 TEST(Gradient, EveryGeneratedNodeHasItsOrigin) {
@@ -289,7 +289,7 @@ TEST(Gradient, V_15_STOP_02_MakeLossIgnoresItsHead) {
   TestGraph g("h = var; q = elemwise_mul(x, x); y = make_loss(q); heads y, h");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), g.at("h"), ""}};
-  EXPECT_EQ(gradientsFor(g, request, {{"x", Array({3.0})}, {"h", Array({10.0})}}), Numbers{6});
+  EXPECT_EQ(gradientsFor(g, request, {{"x", Array(3.0)}, {"h", Array(10.0)}}), Numbers{6});
 }
 
 TEST(Gradient, V_28_GradientHasTheTypeOfTheVariable) {
@@ -306,12 +306,12 @@ TEST(Gradient, MO_01_RuleSeesAPlaceholderForTheHiddenOutput) {
                                 "y_zero_head_1 = _zeros_without_dtype()\n"
                                 "y_backward = _backward_test_square(_head_grad_0, y_zero_head_1, y:1) ^y\n"
                                 "heads y_backward\n");
-  EXPECT_EQ(gradients(g, {"x"}, {{"x", Array({3.0})}}), Numbers{6});
+  EXPECT_EQ(gradients(g, {"x"}, {{"x", Array(3.0)}}), Numbers{6});
 }
 
 TEST(Gradient, MO_02_TwoOutputs) {
   TestGraph g("r = test_ratio(x, y); heads r, r:1");
-  EXPECT_EQ(gradients(g, {"x", "y"}, {{"x", Array({3.0})}, {"y", Array({2.0})}}), (Numbers{0.5 + 2, 3 - 0.75}));
+  EXPECT_EQ(gradients(g, {"x", "y"}, {{"x", Array(3.0)}, {"y", Array(2.0)}}), (Numbers{0.5 + 2, 3 - 0.75}));
 }
 
 TEST(Gradient, CD_01_FusedNodeWaitsForItsForwardNode) {
@@ -332,7 +332,7 @@ TEST(Gradient, CD_02_UsersControlDependenciesAreKept) {
 
 TEST(Gradient, CD_03_ZERO_02_ControlDependencyCarriesNoGradient) {
   TestGraph g("a = test_part(w); y = exp(x) ^a");
-  EXPECT_EQ(gradients(g, {"x"}, {{"x", Array({0.0})}, {"w", Array({1.0})}}), Numbers{1});
+  EXPECT_EQ(gradients(g, {"x"}, {{"x", Array(0.0)}, {"w", Array(1.0)}}), Numbers{1});
   GradientOptions options;
   options.unused = UnusedPolicy::None;
   Expected<GradientResult> result = buildGradient(g.context, g, wrt(g, {"w"}), options);
