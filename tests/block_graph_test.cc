@@ -347,6 +347,23 @@ TEST_F(BlockGraphTest, E_48_SectionsArePartsOfTheAxis) {
   EXPECT_EQ(StringRef(errorOf({6, -1})).substr(0, 15), "[bad_attribute]");
 }
 
+TEST_F(BlockGraphTest, E_48_AtLeastOneElementIsSelected) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a", "b"}) declare(0, name, FluidType::Fp64);
+  program.find(0, program.texts.find("x"))->shape = {2, 3};
+  auto errorOf = [&](StringRef type, int64_t k) {
+    program.blocks[0].ops.clear();
+    add(0, type, {{"X", {"x"}}}, {{"Out", {"a"}}, {"Indices", {"b"}}}, {{"k", intAttrText(AttrTag::Long, k)}});
+    return error();
+  };
+  for (const char *type : {"kthvalue", "top_k_v2"}) {
+    EXPECT_EQ(errorOf(type, 1), "success");
+    for (int64_t k : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::min()})
+      EXPECT_EQ(errorOf(type, k), "[bad_attribute] block 0, operator 0 (" + std::string(type) + "): attribute 'k' is " +
+                                      std::to_string(k) + ", expected at least 1");
+  }
+}
+
 TEST_F(BlockGraphTest, E_48_AnyNegativeAxisAlignsTheLastAxes) {
   addBlock(program, std::nullopt, {});
   for (const char *name : {"x", "y", "a"}) declare(0, name, FluidType::Fp64);

@@ -37,8 +37,7 @@ namespace {
 using namespace gradc::testing;
 
 constexpr time_t kSeconds = 20;  // of processor time, for all uses of one program
-constexpr int64_t kNumbers[] = {-1, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), 1LL << 32,
-                                200'000'000};
+constexpr int64_t kNumbers[] = {-1, 0, INT64_MIN, INT64_MAX, 1LL << 32, 200'000'000};
 
 std::string current;  // the program in use
 

@@ -103,11 +103,19 @@ void scatter(OpTranslation &op) {
   op.out("Out", op.emit("_contrib_index_copy", {x, ids, updates}));
 }
 
+// How many elements are selected. `topk` would take a number below 1 for all.
+int64_t numSelected(OpTranslation &op) {
+  const int64_t k = op.integer("k", 1);
+  if (k >= 1) return k;
+  op.fail(ErrorKind::BadAttribute, "attribute 'k' is " + Twine(k) + ", expected at least 1");
+  return 1;
+}
+
 void topK(OpTranslation &op) {
   op.refuse({"K"});
   const Value both = op.emit("topk", {op.in("X")},
                              {{"axis", std::to_string(op.integer("axis", -1))},
-                              {"k", std::to_string(op.integer("k", 1))},
+                              {"k", std::to_string(numSelected(op))},
                               {"ret_typ", std::string("both")},
                               {"is_ascend", flagText(!op.flag("largest", true))},
                               {"dtype", std::string("int64")}});
@@ -117,7 +125,7 @@ void topK(OpTranslation &op) {
 
 // The k-th smallest along an axis, counted from 1.
 void kthValue(OpTranslation &op) {
-  const int64_t axis = op.axisOf("X", op.integer("axis", -1)), k = op.integer("k", 1);
+  const int64_t axis = op.axisOf("X", op.integer("axis", -1)), k = numSelected(op);
   const std::string along = std::to_string(axis);
   const Value both = op.emit("topk", {op.in("X")},
                              {{"axis", along},
