@@ -103,7 +103,7 @@ void scatter(OpTranslation &op) {
   op.out("Out", op.emit("_contrib_index_copy", {x, ids, updates}));
 }
 
-// How many elements are selected. `topk` would take a number below 1 for all.
+// The number of elements to select. To `topk`, a number below 1 means all of them.
 int64_t numSelected(OpTranslation &op) {
   const int64_t k = op.integer("k", 1);
   if (k >= 1) return k;
