@@ -123,10 +123,10 @@ TEST(GraphTable, A_21_NumbersOfHeadsHaveARange) {
   table.gradient.emplace().heads = {{}};
   GraphAttrs attrs = graphAttrsOf(g.graph.withTable(table));
   EXPECT_EQ(withGraphAttrs(g, attrs).table(), table);
-  for (int64_t number : {int64_t{-5}, int64_t{1} << 32}) {
+  for (int64_t number : {int64_t{-5}, int64_t{2}, int64_t{1} << 32}) {
     attrs["num_forward_heads"] = GraphAttr::ofInt(number);
     EXPECT_EQ(withGraphAttrs(g, attrs).table().gradientFault,
-              "graph attribute 'num_forward_heads' is missing or malformed, expected a number of heads");
+              "graph attribute 'num_forward_heads' is missing or malformed, expected a number of heads, at most 1");
   }
 }
 

@@ -264,7 +264,8 @@ TEST(LowerLoops, A_14_WhatHigherOrdersInABodyNeed) {
 TEST(LowerLoops, A_14_MxnetSumsAlongANumberedAxis) {
   for (bool isKnown : {false, true})
     for (auto [axis, expected] :
-         {std::pair("-1", Floats{0, 1, 2, 0, 1, 2}), std::pair("-2", Floats{0, 0, 0, 1, 1, 1})}) {
+         {std::pair("-1", Floats{0, 1, 2, 0, 1, 2}), std::pair("-2", Floats{0, 0, 0, 1, 1, 1}),
+          std::pair("1L", Floats{0, 1, 2, 0, 1, 2}), std::pair("True", Floats{0, 1, 2, 0, 1, 2})}) {
       const Graph graph = body((Twine("y = _index_like(x) {axis=") + axis + "}; z = Cast(y) {dtype=float32}").str());
       const NamedArray x = {"x", floats({2, 3}, wave(6))};
       const Inference known = cantFail(infer(testContext(), graph, {{{nodeNamed(graph, "x"), {2, 3}}}, {}}, {}));

@@ -224,6 +224,15 @@ TEST(LowerTo, IR_16_HeadsKeepTheirNames) {
   }
 }
 
+TEST(LowerTo, IR_16_ATableOfMoreHeadsThanThereAre) {
+  TestGraph g("y = silu(x); heads y");
+  GraphTable table;
+  table.gradient.emplace().numForwardHeads = 4;
+  const Graph lowered = cantFail(lowerTo(g.context, g.graph.withTable(table), kPrimitivesTarget, nullptr));
+  ASSERT_EQ(lowered.heads().size(), 1u);
+  EXPECT_EQ(lowered.listedName(lowered.heads()[0]), "y_output");
+}
+
 // The target has _backward_square, but not square: without its forward node it would have no meaning there (INF-08).
 TEST(LowerTo, A_17_GradientsOfReplacedNodesAreReplacedAsWell) {
   TestGraph g("y = square(x)");

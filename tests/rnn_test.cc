@@ -50,8 +50,8 @@ TEST(Rnn, E_50_RefusedShapes) {
   EXPECT_EQ(inferShapes("RNN", rnn("gru"), "? (47,) ? -> ?"), "parameters have 47 elements, which fits no input size");
   EXPECT_EQ(inferShapes("RNN", rnn("gru"), "? (11,) ? -> ?"), "parameters have 11 elements, which fits no input size");
   EXPECT_EQ(inferShapes("RNN", rnn("gru"), "(5,3,4) ? (2,3,2) -> ?"), "input 2 has shape (2,3,2), expected (1,3,2)");
-  EXPECT_EQ(inferShapes("RNN", {{"state_size", "2147483648"}, {"num_layers", "2147483648"}, {"mode", "lstm"}},
-                        "(1,1,1) ? ? ? -> ?"),
+  EXPECT_EQ(inferShapes("RNN", {{"state_size", "1048576"}, {"num_layers", "1"}, {"mode", "lstm"}},
+                        "(1,1,1099511627776) ? ? ? -> ?"),
             "input 1 would have the shape (out of range,), expected dimensions from 0 and at most 2^48 elements");
   EXPECT_EQ(inferShapes("_backward_RNN", rnn("gru", {{"use_sequence_length", "True"}}), "(5,3,4) ? ? ? ? -> ? ? ?"),
             "has no input of the lengths of sequences");
@@ -65,6 +65,9 @@ TEST(Rnn, BadAttributes) {
   };
   EXPECT_EQ(refused("lstm", {}), "success");
   EXPECT_NE(refused("elman", {}).find("mode"), std::string::npos);
+  for (StringRef size : {"2147483647", "16777216"})
+    EXPECT_EQ(refused("lstm", {{"state_size", size}}),
+              "[bad_attribute] attributes 'state_size' and 'num_layers' ask for more than 2^48 parameters");
   EXPECT_EQ(refused("lstm", {{"p", "1"}}), "[bad_attribute] attribute 'p' is 1, expected less than 1");
   EXPECT_EQ(refused("gru", {{"projection_size", "1"}}),
             "[bad_attribute] attribute 'projection_size' is for mode lstm, and mode is gru");

@@ -70,8 +70,8 @@ class Parser {
     for (size_t i = 0; i < seeds->texts.size(); i += 2)
       table.headGradOf.push_back({seeds->texts[i], seeds->texts[i + 1]});
     const GraphAttr *count = find("num_forward_heads", Kind::Int), *mode = find("grad_mode", Kind::Str);
-    if (!count || count->number < 0 || count->number > int64_t{UINT32_MAX})
-      return malformed("num_forward_heads", "a number of heads");
+    if (!count || count->number < 0 || count->number > static_cast<int64_t>(numHeads))
+      return malformed("num_forward_heads", "a number of heads, at most " + Twine(numHeads));
     table.numForwardHeads = static_cast<uint32_t>(count->number);
     table.isTraining = !mode || mode->text != "infer";
     return std::optional<GradientTable>(std::move(table));

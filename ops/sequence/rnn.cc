@@ -59,19 +59,6 @@ Error checkClip(const RnnParams &p) {
   return Failure(ErrorKind::BadAttribute, "attribute 'lstm_state_clip_min' exceeds 'lstm_state_clip_max'");
 }
 
-bool drops(const NodeKind &kind) { return kind.params<RnnParams>().drops(); }
-
-// MXNet holds p in single precision.
-Error checkParams(const OpDef &, void *params) {
-  RnnParams &p = *static_cast<RnnParams *>(params);
-  p.p = roundToSingle(p.p);
-  if (p.p == 1) return Failure(ErrorKind::BadAttribute, "attribute 'p' is 1, expected less than 1");
-  if (Error error = checkProjection(p)) return error;
-  return checkClip(p);
-}
-
-// ---- shapes
-
 // The number of parameters except the first layer's weights of the input, and the number in a column of these.
 struct ParameterCount {
   Dim fixed, perInput;
@@ -84,6 +71,27 @@ struct ParameterCount {
     fixed = layers * directions * (gates * (output + 2) + projection) + (layers - 1) * perInput * directions * output;
   }
 };
+
+// So that positions in the vector of parameters are computed without overflow, also where no shape is known.
+Error checkCount(const RnnParams &p) {
+  const ParameterCount count(p);
+  if (count.fixed + count.perInput <= Dim(kMaxElements)) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attributes 'state_size' and 'num_layers' ask for more than 2^48 parameters");
+}
+
+bool drops(const NodeKind &kind) { return kind.params<RnnParams>().drops(); }
+
+// MXNet holds p in single precision.
+Error checkParams(const OpDef &, void *params) {
+  RnnParams &p = *static_cast<RnnParams *>(params);
+  p.p = roundToSingle(p.p);
+  if (p.p == 1) return Failure(ErrorKind::BadAttribute, "attribute 'p' is 1, expected less than 1");
+  for (auto check : {checkProjection, checkClip, checkCount})
+    if (Error error = check(p)) return error;
+  return Error::success();
+}
+
+// ---- shapes
 
 // The operands of RNN, or of a gradient operator with the outputs of RNN among its inputs.
 class RnnShapes {

@@ -10,7 +10,8 @@ namespace gradc {
 
 Expected<Graph> keepHeadNames(Context &context, const Graph &before, const Graph &lowered) {
   const std::optional<GradientTable> &gradient = before.table().gradient;
-  const size_t count = gradient ? gradient->numForwardHeads : before.heads().size();
+  const size_t numHeads = before.heads().size(),
+               count = gradient ? std::min<size_t>(gradient->numForwardHeads, numHeads) : numHeads;
   MapVector<uint32_t, KindRef> kinds;  // of the nodes that list a name
   for (size_t i = 0; i < count; ++i) {
     const Value head = lowered.heads()[i];

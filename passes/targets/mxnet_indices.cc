@@ -1,6 +1,7 @@
 // Tested by tests/lower_loops_test.cc
 #include "passes/targets/mxnet_indices.h"
 
+#include "ir/attr_spec.h"
 #include "ops/axis_rows.h"
 #include "ops/primitives.h"
 
@@ -13,7 +14,8 @@ bool isFull(ShapeRef shape) { return shape.hasRank() && shape.numUnknown() == 0;
 
 int64_t axisOf(DecomposeRule &d, StringRef otherwise) {
   int64_t axis = 0;
-  [[maybe_unused]] const bool isNumber = !d.attrs().get("axis").value_or(otherwise).getAsInteger(10, axis);
+  ParamsArena unused;
+  [[maybe_unused]] const bool isNumber = parseAttr(d.attrs().get("axis").value_or(otherwise), unused, axis);
   assert(isNumber && "the kind was checked");
   return axis;
 }
