@@ -364,6 +364,22 @@ TEST_F(BlockGraphTest, E_48_AtLeastOneElementIsSelected) {
   }
 }
 
+TEST_F(BlockGraphTest, E_48_LayersHaveTheirWeights) {
+  addBlock(program, std::nullopt, {});
+  const std::vector<std::string> weights = {"w", "u", "b", "c"};
+  for (const char *name : {"x", "h", "w", "u", "b", "c", "y", "s"}) declare(0, name, FluidType::Fp64);
+  auto errorOf = [&](int64_t layers) {
+    program.blocks[0].ops.clear();
+    add(0, "rnn", {{"Input", {"x"}}, {"PreState", {"h"}}, {"WeightList", weights}}, {{"Out", {"y"}}, {"State", {"s"}}},
+        {{"mode", stringAttrText(AttrTag::String, "GRU")}, {"num_layers", intAttrText(AttrTag::Long, layers)}});
+    return error();
+  };
+  EXPECT_EQ(errorOf(1), "success");
+  for (int64_t layers : {int64_t{0}, int64_t{2}, (int64_t{1} << 62) + 1})
+    EXPECT_EQ(errorOf(layers), "[bad_entry] block 0, operator 0 (rnn): slot 'WeightList' has 4 operands, expected two "
+                               "matrices and two biases for each cell");
+}
+
 TEST_F(BlockGraphTest, E_48_AnyNegativeAxisAlignsTheLastAxes) {
   addBlock(program, std::nullopt, {});
   for (const char *name : {"x", "y", "a"}) declare(0, name, FluidType::Fp64);

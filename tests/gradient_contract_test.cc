@@ -164,11 +164,24 @@ constinit const OpDef kNested = {
     .kernel = mapFloating<[](auto x) { return -x; }>,
 };
 
+// Two of one less: ends, after 2ⁿ nodes.
+extern const OpDef kBush;
+constinit const OpDef kBush = [] {
+  OpDef op = kNested;
+  op.name = "bush";
+  op.decompose = [](DecomposeRule &d) {
+    const int64_t left = d.params<NestedParams>().levels - 1;
+    auto oneLess = [&] { return d.emit(kBush, {d.x(0)}, {{"levels", d.number(left)}}); };
+    d.y(0, left ? d.emit(kElemwiseAdd, {oneLess(), oneLess()}) : d.emit(kNegative, {d.x(0)}));
+  };
+  return op;
+}();
+
 class GradientContract : public ::testing::Test {
  protected:
   GradientContract() {
     for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative, &kBlind, &kSnake, &kHere, &kThere, &kHydra, &kSilent,
-                            &kNested, &kFork, &kBackwardMoody, &kMoody})
+                            &kNested, &kBush, &kFork, &kBackwardMoody, &kMoody})
       cantFail(context.ops.add(*op));
   }
 
@@ -331,6 +344,13 @@ TEST_F(GradientContract, E_40_ADecompositionThatDoesNotEnd) {
   // A decomposition may take all 64 levels, and each node starts to count anew.
   Graph graph = parse("a = nested(x) {levels=64}; b = nested(a) {levels=64}; y = exp(b)");
   EXPECT_EQ(values(build(graph, wrt(graph, {"x"})), {{"x", Array(0.0)}}, 1), Numbers{1});
+}
+
+TEST_F(GradientContract, A_06_ADecompositionOfTooManyNodes) {
+  Graph small = parse("n = bush(x) {levels=4}"), large = parse("n = bush(x) {levels=60}");
+  EXPECT_EQ(values(build(small, wrt(small, {"x"})), {{"x", Array(0.0)}}, 1), Numbers{-8});
+  EXPECT_EQ(error(large, wrt(large, {"x"})),
+            "[too_large] the decomposition of operator 'bush' of node 'n' has more than 262144 nodes");
 }
 
 TEST_F(GradientContract, E_41_ADecompositionThatSaysNothing) {

@@ -77,6 +77,23 @@ TEST(LowerMxnet, INF_08_AGradientWithoutForwardNodeWaitsForNothing) {
   EXPECT_TRUE(bool(infer(g.context, lowered, {}, options)));
 }
 
+// Found by fuzzing: _take_along_axis tells the shape of what it reads, gather_nd does not.
+TEST(LowerMxnet, A_14_INF_01_ShapesThatAReaderToldAreKept) {
+  auto lowered = [](StringRef text) {
+    TestGraph g(text);
+    const InferRequest hints{{{nodeNamed(g, "x"), {8}}, {nodeNamed(g, "i"), {2, 2, 2}}}, {}};
+    const Inference known = cantFail(infer(g.context, g, hints, {}));
+    const Graph made = cantFail(lowerTo(g.context, g, kMxnetTarget, &known));
+    const InferRequest again{{{nodeNamed(made, "x"), {8}}, {nodeNamed(made, "i"), {2, 2, 2}}}, {}};
+    EXPECT_TRUE(bool(infer(g.context, made, again, {})));
+    const NodeId reshape = nodeNamed(made, "r");
+    return made.attrs(reshape).get("shape").value_or("").str();
+  };
+  EXPECT_EQ(lowered("r = Reshape(x); y = _take_along_axis(r, i) {axis=0}"), "(2, 2, 2)");
+  EXPECT_EQ(lowered("r = Reshape(x); y = _take_along_axis(r, i) {axis=0}; z = elemwise_add(r, i); heads y, z"), "");
+  EXPECT_EQ(lowered("r = Reshape(x) {shape=(2,-1,2)}; y = _take_along_axis(r, i) {axis=0}"), "(2,-1,2)");
+}
+
 // MXNet's operator leaves the gradient of the input that only gives the shape as it finds it.
 TEST(LowerMxnet, A_14_TheGradientOfAShapeIsZeros) {
   TestGraph g("y = _contrib_BilinearResize2D(x, s) {mode=like}");

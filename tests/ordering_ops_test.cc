@@ -300,7 +300,7 @@ TEST(OrderingOps, RefusedAttributes) {
   EXPECT_EQ(refusalOf("topk", {{"ret_typ", "values"}}),
             "attribute 'ret_typ' is \"values\", expected one of 'value', 'indices', 'mask', 'both' [bad_attribute]");
   EXPECT_EQ(refusalOf("argmax", {{"axis", "(0,1)"}}),
-            "attribute 'axis' is \"(0,1)\", expected int or None [bad_attribute]");
+            "attribute 'axis' is \"(0,1)\", expected int or None from -64 to 64 [bad_attribute]");
   EXPECT_EQ(refusalOf("_product_gradient", {{"num_args", "13"}}),
             "attribute 'num_args' is \"13\", expected int from 1 to 12 [bad_attribute]");
 }

@@ -35,6 +35,27 @@ TEST(Registry, A_05_EveryOperatorIsComplete) {
 }
 
 // The list is small, and every host can do all of it.
+// Rules write lists as long as an axis where no shape is known.
+TEST(Registry, REG_19_AxesAreThoseAShapeCanHave) {
+  BuiltinContext context;
+  size_t numAxes = 0;
+  for (const OpDef *op : context.ops.all())
+    for (const AttrSpec &attr : op->attrs) {
+      const StringRef key = attr.key;
+      if (!key.starts_with("ax") && !key.starts_with("dim") && !key.starts_with("lhs_") && !key.starts_with("rhs_"))
+        continue;
+      ++numAxes;
+      EXPECT_GE(attr.lowest, -64) << op->name.str() << " " << key.str();
+      EXPECT_LE(attr.highest, 64) << op->name.str() << " " << key.str();
+    }
+  EXPECT_GT(numAxes, 40u);
+  EXPECT_TRUE(isPossible(DimsBuffer(64, 1)));
+  EXPECT_FALSE(isPossible(DimsBuffer(65, 1)));
+  EXPECT_EQ(testing::describeError(context.kind(*context.ops.find("repeat"),
+                                                context.attrs({{"repeats", "2"}, {"axis", "1000000000000000000"}}))),
+            "[bad_attribute] attribute 'axis' is \"1000000000000000000\", expected int or None from -64 to 64");
+}
+
 TEST(Registry, A_17_PrimitivesAreFew) {
   BuiltinContext context;
   size_t numPrimitives = 0, numIrreducible = 0;

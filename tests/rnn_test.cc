@@ -68,6 +68,9 @@ TEST(Rnn, BadAttributes) {
   for (StringRef size : {"2147483647", "16777216"})
     EXPECT_EQ(refused("lstm", {{"state_size", size}}),
               "[bad_attribute] attributes 'state_size' and 'num_layers' ask for more than 2^48 parameters");
+  EXPECT_EQ(refused("lstm", {{"num_layers", "256"}}), "success");
+  EXPECT_EQ(refused("lstm", {{"num_layers", "257"}}),
+            "[bad_attribute] attribute 'num_layers' is \"257\", expected int from 1 to 256");
   EXPECT_EQ(refused("lstm", {{"p", "1"}}), "[bad_attribute] attribute 'p' is 1, expected less than 1");
   EXPECT_EQ(refused("gru", {{"projection_size", "1"}}),
             "[bad_attribute] attribute 'projection_size' is for mode lstm, and mode is gru");

@@ -1,5 +1,6 @@
 #include "ops/control/relocated.h"
 
+#include "ir/attr_spec.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -45,9 +46,10 @@ std::optional<std::vector<size_t>> variablePlaces(const BodyFlow &flow, ArrayRef
 
 /// An attribute that counts outputs, increased by `numAdded`; empty if nothing is added or the operator lacks it.
 std::string counted(const NodeKind &kind, StringRef key, size_t numAdded) {
-  uint64_t count = 0;
+  int64_t count = 0;
+  ParamsArena arena;
   const std::optional<StringRef> text = numAdded ? kind.attrs.get(key) : std::nullopt;
-  return text && !text->getAsInteger(10, count) ? std::to_string(count + numAdded) : "";
+  return text && parseAttr(*text, arena, count) ? std::to_string(count + static_cast<int64_t>(numAdded)) : "";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "ir/dim.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/created.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
@@ -120,8 +121,9 @@ constexpr AttrSpec kArangeLikeAttrs[] = {
     attr<&ArangeLikeParams::step>("step", "1", "from one number to the next"),
     attr<&ArangeLikeParams::repeat>("repeat", "1", "how often each number appears, one after the other").atLeast(1),
     kDeviceAttr<ArangeLikeParams>,
-    attr<&ArangeLikeParams::axis>(
-        "axis", "None", "as many numbers as data has on this axis, negative: from the end; None: in the shape of data"),
+    ofAxis(attr<&ArangeLikeParams::axis>(
+        "axis", "None",
+        "as many numbers as data has on this axis, negative: from the end; None: in the shape of data")),
 };
 
 void arangeLikeShape(ShapeInference &s) {
@@ -185,7 +187,7 @@ struct IndexArrayParams {
   std::optional<Dims> axes;
 };
 constexpr AttrSpec kIndexArrayAttrs[] = {
-    attr<&IndexArrayParams::axes>("axes", "None", "axes whose indices are listed, in this order; None: all"),
+    ofAxis(attr<&IndexArrayParams::axes>("axes", "None", "axes whose indices are listed, in this order; None: all")),
 };
 
 void indexArrayShape(ShapeInference &s) {

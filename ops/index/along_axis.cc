@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/index/order_attrs.h"
 #include "ops/index/sort_rows.h"
@@ -20,7 +21,8 @@ struct AlongParams {
   int64_t axis = -1;
   bool isAscending = true;
 };
-constexpr AttrSpec kAxisAttr = attr<&AlongParams::axis>("axis", "-1", "the axis; negative: counted from the end");
+constexpr AttrSpec kAxisAttr =
+    ofAxis(attr<&AlongParams::axis>("axis", "-1", "the axis; negative: counted from the end"));
 constexpr AttrSpec kSortAttrs[] = {
     kAxisAttr,
     attr<&AlongParams::isAscending>("is_ascend", "True", "whether the smallest element comes first"),

@@ -3,6 +3,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -15,7 +16,8 @@ namespace {
 struct IndexParams {
   int64_t axis = 0;
 };
-constexpr AttrSpec kAttrs[] = {attr<&IndexParams::axis>("axis", "0", "the axis; negative: counted from the end")};
+constexpr AttrSpec kAttrs[] = {
+    ofAxis(attr<&IndexParams::axis>("axis", "0", "the axis; negative: counted from the end"))};
 
 void indexShape(ShapeInference &s) {
   s.sameInOut(0, 0);

@@ -7,6 +7,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/index/along_axis.h"
@@ -35,7 +36,7 @@ struct OrderParams {
 };
 
 constexpr AttrSpec kAxisAttr =
-    attr<&OrderParams::axis>("axis", "-1", "the axis; None: all elements in row-major order");
+    ofAxis(attr<&OrderParams::axis>("axis", "-1", "the axis; None: all elements in row-major order"));
 constexpr AttrSpec kTopkAttrs[] = {
     kAxisAttr,
     attr<&OrderParams::k>("k", "1", "how many elements; below 1: all"),

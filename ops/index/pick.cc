@@ -1,5 +1,6 @@
 // One element of every row along an axis: pick, batch_take; and one_hot, whose rows mark one class each.
 // Tested by tests/indexing_ops_test.cc
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/index/rows.h"
@@ -22,7 +23,7 @@ struct PickParams {
 };
 
 constexpr AttrSpec kPickAttrs[] = {
-    attr<&PickParams::axis>("axis", "-1", "axis to pick from; negative: from the end"),
+    ofAxis(attr<&PickParams::axis>("axis", "-1", "axis to pick from; negative: from the end")),
     attr<&PickParams::keepDims>("keepdims", "False", "whether the axis stays, with one element"),
     attr<&PickParams::mode>("mode", "clip", "indices outside the axis: its nearest end, or modulo its length"),
 };

@@ -2,6 +2,7 @@
 //
 // Linear in the data; each backward operator is the adjoint, and each is the gradient of the other. Gradients are dense
 // whatever sparse_grad says. Tested by tests/indexing_ops_test.cc, tests/layer_ops_test.cc
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/index/rows.h"
@@ -18,7 +19,7 @@ struct TakeParams {
 };
 
 constexpr AttrSpec kTakeAttrs[] = {
-    attr<&TakeParams::axis>("axis", "0", "axis to pick along; negative: from the end"),
+    ofAxis(attr<&TakeParams::axis>("axis", "0", "axis to pick along; negative: from the end")),
     attr<&TakeParams::mode>("mode", "clip",
                             "indices outside the axis: its nearest end, an error, or modulo its length"),
 };

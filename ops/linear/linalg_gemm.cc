@@ -7,6 +7,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/linear/linalg_gemm.h"
@@ -24,8 +25,8 @@ constexpr AttrSpec kTransposeA =
 constexpr AttrSpec kTransposeB =
     attr<&GemmParams::transposeB>("transpose_b", "False", "whether the matrices of B are transposed");
 constexpr AttrSpec kAlpha = attr<&GemmParams::alpha>("alpha", "1", "factor of the product");
-constexpr AttrSpec kAxis =
-    attr<&GemmParams::axis>("axis", "-2", "the axis that rows run along, not the last; negative: counted from the end");
+constexpr AttrSpec kAxis = ofAxis(attr<&GemmParams::axis>(
+    "axis", "-2", "the axis that rows run along, not the last; negative: counted from the end"));
 constexpr AttrSpec kGemm2Attrs[] = {kTransposeA, kTransposeB, kAlpha, kAxis};
 constexpr AttrSpec kGemmAttrs[] = {kTransposeA, kTransposeB, kAlpha,
                                    attr<&GemmParams::beta>("beta", "1", "factor of C"), kAxis};

@@ -9,6 +9,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/families.h"
 #include "ops/inplace.h"
@@ -38,7 +39,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&BatchNormParams::useGlobalStats>("use_global_stats", "False", "use the moving statistics in training too"),
     attr<&BatchNormParams::outputMeanVar>("output_mean_var", "False",
                                           "make the mean and the reciprocal deviation visible outputs"),
-    attr<&BatchNormParams::axis>("axis", "1", "the channel axis; negative: counted from the end"),
+    ofAxis(attr<&BatchNormParams::axis>("axis", "1", "the channel axis; negative: counted from the end")),
     attr<&BatchNormParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
     attr<&BatchNormParams::minCalibRange>("min_calib_range", "None", "accepted and not used"),
     attr<&BatchNormParams::maxCalibRange>("max_calib_range", "None", "accepted and not used"),

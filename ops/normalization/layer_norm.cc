@@ -5,6 +5,7 @@
 // that makes second and higher orders right. Sums run in float64. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
@@ -28,7 +29,7 @@ struct LayerNormParams {
 };
 
 constexpr AttrSpec kAttrs[] = {
-    attr<&LayerNormParams::axis>("axis", "-1", "the axis that is normalised; negative: counted from the end"),
+    ofAxis(attr<&LayerNormParams::axis>("axis", "-1", "the axis that is normalised; negative: counted from the end")),
     attr<&LayerNormParams::eps>("eps", "9.99999975e-06", "added to the variance").atLeast(0),
     attr<&LayerNormParams::outputMeanVar>("output_mean_var", "False",
                                           "make the mean and the deviation visible outputs"),

@@ -6,6 +6,7 @@
 // Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
@@ -31,7 +32,7 @@ struct SoftmaxParams {
 };
 
 constexpr AttrSpec kAttrs[] = {
-    attr<&SoftmaxParams::axis>("axis", "-1", "the axis of the rows; negative: counted from the end"),
+    ofAxis(attr<&SoftmaxParams::axis>("axis", "-1", "the axis of the rows; negative: counted from the end")),
     attr<&SoftmaxParams::temperature>("temperature", "None", "what the data is divided by; None: 1"),
     attr<&SoftmaxParams::dtype>("dtype", "None", "type of the output; None: the data's"),
     attr<&SoftmaxParams::useLength>("use_length", "False", "whether there is an input with the length of each row"),

@@ -4,6 +4,7 @@
 // Where nothing is dropped the mask is ones, so both forms share one definition. Tested by tests/nn_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
@@ -31,7 +32,7 @@ struct DropoutParams {
 constexpr AttrSpec kAttrs[] = {
     attr<&DropoutParams::p>("p", "0.5", "probability of an element to be zeroed").atLeast(0).atMost(1),
     attr<&DropoutParams::mode>("mode", "training", "when elements are zeroed"),
-    attr<&DropoutParams::axes>("axes", "()", "axes along which all elements share one draw").atLeast(0),
+    ofAxis(attr<&DropoutParams::axes>("axes", "()", "axes along which all elements share one draw")).atLeast(0),
     attr<&DropoutParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
 };
 

@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/number.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
@@ -21,8 +22,8 @@ struct ArgParams : ReduceParams {
   std::optional<int64_t> along;
 };
 constexpr AttrSpec kArgAttrs[] = {
-    attr<&ArgParams::along>("axis", "None",
-                            "the axis to search, a negative one counts from the end; None: all elements"),
+    ofAxis(attr<&ArgParams::along>("axis", "None",
+                                   "the axis to search, a negative one counts from the end; None: all elements")),
     attr<&ArgParams::keepDims>("keepdims", "False", "whether searched axes stay, with one element"),
 };
 

@@ -4,6 +4,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/control/scan_builder.h"
 #include "ops/elementwise/broadcast_loops.h"
@@ -22,8 +23,8 @@ struct CumsumParams {
   DType dtype = DType::Unknown;
 };
 constexpr AttrSpec kAttrs[] = {
-    attr<&CumsumParams::axis>("axis", "None",
-                              "the axis to sum along; None: all elements in row-major order, as a vector"),
+    ofAxis(attr<&CumsumParams::axis>("axis", "None",
+                                     "the axis to sum along; None: all elements in row-major order, as a vector")),
     attr<&CumsumParams::dtype>("dtype", "None", "type of the sums; None: that of the input"),
 };
 

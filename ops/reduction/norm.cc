@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
 #include "ops/pieces.h"
@@ -202,7 +203,7 @@ constinit const OpDef kNansum = [] {
 // ---- moments
 
 constexpr AttrSpec kMomentsAttrs[] = {
-    attr<&ReduceParams::axis>("axes", "None", "axes to reduce, at least one; negative ones count from the end"),
+    ofAxis(attr<&ReduceParams::axis>("axes", "None", "axes to reduce, at least one; negative ones count from the end")),
     kReduceAttrs[1],
 };
 

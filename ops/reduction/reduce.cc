@@ -7,6 +7,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ops/amended.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
@@ -22,7 +23,7 @@ namespace {
 struct AxisParams {
   int64_t axis;
 };
-constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis the vector runs along")};
+constexpr AttrSpec kAxisAttrs[] = {ofAxis(required<&AxisParams::axis>("axis", "the axis the vector runs along"))};
 
 }  // namespace
 
@@ -206,9 +207,10 @@ struct BroadcastLikeParams {
   Dims lhsAxes, rhsAxes;
 };
 constexpr AttrSpec kBroadcastLikeAttrs[] = {
-    attr<&BroadcastLikeParams::lhsAxes>("lhs_axes", "None",
-                                        "axes of lhs to repeat; none given: all, aligned at the last"),
-    attr<&BroadcastLikeParams::rhsAxes>("rhs_axes", "None", "the axes of rhs whose lengths they get, one for each"),
+    ofAxis(attr<&BroadcastLikeParams::lhsAxes>("lhs_axes", "None",
+                                               "axes of lhs to repeat; none given: all, aligned at the last")),
+    ofAxis(attr<&BroadcastLikeParams::rhsAxes>("rhs_axes", "None",
+                                               "the axes of rhs whose lengths they get, one for each")),
 };
 
 Error checkBroadcastLike(const OpDef &, void *params) {

@@ -5,6 +5,7 @@
 #include "ir/attr_spec.h"
 #include "ir/inference.h"
 #include "ir/op.h"
+#include "ops/axis_attr.h"
 
 #include <optional>
 
@@ -16,7 +17,8 @@ struct ReduceParams {
   bool exclude;
 };
 inline constexpr AttrSpec kReduceAttrs[] = {
-    attr<&ReduceParams::axis>("axis", "None", "axes to reduce, negative ones count from the end; none given: all"),
+    ofAxis(
+        attr<&ReduceParams::axis>("axis", "None", "axes to reduce, negative ones count from the end; none given: all")),
     attr<&ReduceParams::keepDims>("keepdims", "False", "whether reduced axes stay, with one element"),
     attr<&ReduceParams::exclude>("exclude", "False", "whether to reduce the axes that are not listed"),
 };

@@ -5,6 +5,7 @@
 // Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -24,7 +25,7 @@ struct SequenceParams {
 
 constexpr AttrSpec kUseLength = attr<&SequenceParams::useSequenceLength>(
     "use_sequence_length", "False", "whether there is an input of lengths; without it sequences have all steps");
-constexpr AttrSpec kAxis = attr<&SequenceParams::axis>("axis", "0", "the axis of time").atLeast(0);
+constexpr AttrSpec kAxis = ofAxis(attr<&SequenceParams::axis>("axis", "0", "the axis of time")).atLeast(0);
 constexpr AttrSpec kLastAttrs[] = {kUseLength, kAxis.atMost(1)};
 constexpr AttrSpec kReverseAttrs[] = {kUseLength, kAxis.atMost(0)};
 

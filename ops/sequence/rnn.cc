@@ -17,10 +17,11 @@ namespace gradc {
 namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 31;
+constexpr int64_t kMaxLayers = 256;  // each is a loop where RNN is decomposed
 
 constexpr AttrSpec kAttrs[] = {
     required<&RnnParams::stateSize>("state_size", "elements of a cell's state").atLeast(1).atMost(kMaxSize),
-    required<&RnnParams::numLayers>("num_layers", "number of stacked layers").atLeast(1).atMost(kMaxSize),
+    required<&RnnParams::numLayers>("num_layers", "number of stacked layers").atLeast(1).atMost(kMaxLayers),
     attr<&RnnParams::bidirectional>("bidirectional", "False",
                                     "whether each layer also reads the sequence from its end"),
     required<&RnnParams::mode>("mode", "the kind of cell"),

@@ -6,6 +6,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/number.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -30,7 +31,7 @@ constexpr AttrSpec kMaskAttrs[] = {
     attr<&SequenceMaskParams::useSequenceLength>("use_sequence_length", "False",
                                                  "whether there is an input of lengths; without it y = x"),
     attr<&SequenceMaskParams::value>("value", "0", "what elements beyond a sequence's end become"),
-    attr<&SequenceMaskParams::axis>("axis", "0", "the axis of time").atLeast(0).atMost(1),
+    ofAxis(attr<&SequenceMaskParams::axis>("axis", "0", "the axis of time")).atLeast(0).atMost(1),
 };
 
 // MXNet holds the value in single precision.

@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/shape/strided_view.h"
@@ -20,7 +21,7 @@ struct BroadcastAxisParams {
   Dims axis, size;
 };
 constexpr AttrSpec kBroadcastAxisAttrs[] = {
-    attr<&BroadcastAxisParams::axis>("axis", "()", "axes to repeat, negative ones count from the end"),
+    ofAxis(attr<&BroadcastAxisParams::axis>("axis", "()", "axes to repeat, negative ones count from the end")),
     attr<&BroadcastAxisParams::size>("size", "()", "their lengths, one for each").atLeast(0),
 };
 

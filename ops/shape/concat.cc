@@ -4,6 +4,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
 #include "ops/primitives.h"
@@ -25,7 +26,8 @@ struct ConcatParams {
 };
 constexpr AttrSpec kNumArgsAttr =
     required<&ConcatParams::numArgs>("num_args", "number of joined tensors").atLeast(1).atMost(1 << 16);
-constexpr AttrSpec kDimAttr = attr<&ConcatParams::dim>("dim", "1", "axis to join along; negative: from the end");
+constexpr AttrSpec kDimAttr =
+    ofAxis(attr<&ConcatParams::dim>("dim", "1", "axis to join along; negative: from the end"));
 constexpr AttrSpec kConcatAttrs[] = {kNumArgsAttr, kDimAttr};
 constexpr AttrSpec kPartAttrs[] = {kNumArgsAttr, kDimAttr,
                                    required<&ConcatParams::index>("index", "which part, from 0").atLeast(0)};

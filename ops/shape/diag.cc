@@ -3,6 +3,7 @@
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -19,8 +20,9 @@ struct DiagParams {
 };
 constexpr AttrSpec kAttrs[] = {
     attr<&DiagParams::k>("k", "0", "which diagonal: 0 the main one, positive above, negative below it"),
-    attr<&DiagParams::axis1>("axis1", "0", "axis of the rows; negative: from the end; not used for a vector"),
-    attr<&DiagParams::axis2>("axis2", "1", "axis of the columns; negative: from the end; not used for a vector"),
+    ofAxis(attr<&DiagParams::axis1>("axis1", "0", "axis of the rows; negative: from the end; not used for a vector")),
+    ofAxis(
+        attr<&DiagParams::axis2>("axis2", "1", "axis of the columns; negative: from the end; not used for a vector")),
 };
 
 // The axes of the matrices, for data of two axes or more.

@@ -6,6 +6,7 @@
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -23,7 +24,7 @@ struct RepeatParams {
 };
 constexpr AttrSpec kRepeatAttrs[] = {
     required<&RepeatParams::repeats>("repeats", "how often each element is repeated").atLeast(0),
-    attr<&RepeatParams::axis>("axis", "None", "axis to repeat along; None: data as a vector"),
+    ofAxis(attr<&RepeatParams::axis>("axis", "None", "axis to repeat along; None: data as a vector")),
 };
 
 struct TileParams {

@@ -6,6 +6,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -43,14 +44,15 @@ struct ExpandDimsParams {
   int64_t axis;
 };
 constexpr AttrSpec kExpandDimsAttrs[] = {
-    required<&ExpandDimsParams::axis>("axis", "position of the new axis in the output; negative: from the end"),
+    ofAxis(required<&ExpandDimsParams::axis>("axis", "position of the new axis in the output; negative: from the end")),
 };
 
 struct SqueezeParams {
   std::optional<Dims> axis;
 };
 constexpr AttrSpec kSqueezeAttrs[] = {
-    attr<&SqueezeParams::axis>("axis", "None", "axes to drop, negative: from the end; None: all of one element"),
+    ofAxis(
+        attr<&SqueezeParams::axis>("axis", "None", "axes to drop, negative: from the end; None: all of one element")),
 };
 
 // Reads codes along the dimensions of the input.

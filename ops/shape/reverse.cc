@@ -4,6 +4,7 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/shape/strided_view.h"
@@ -17,7 +18,7 @@ struct ReverseParams {
   Dims axis;
 };
 constexpr AttrSpec kReverseAttrs[] = {
-    required<&ReverseParams::axis>("axis", "axes to run backwards, negative ones count from the end"),
+    ofAxis(required<&ReverseParams::axis>("axis", "axes to run backwards, negative ones count from the end")),
 };
 
 void reverseShape(ShapeInference &s) {

@@ -2,6 +2,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -15,10 +16,10 @@ struct ReshapeLikeParams {
   std::optional<int64_t> lhsBegin, lhsEnd, rhsBegin, rhsEnd;
 };
 constexpr AttrSpec kReshapeLikeAttrs[] = {
-    attr<&ReshapeLikeParams::lhsBegin>("lhs_begin", "None", "first axis of lhs that is replaced; None: 0"),
-    attr<&ReshapeLikeParams::lhsEnd>("lhs_end", "None", "axis of lhs after the replaced ones; None: all"),
-    attr<&ReshapeLikeParams::rhsBegin>("rhs_begin", "None", "first axis of rhs that replaces; None: 0"),
-    attr<&ReshapeLikeParams::rhsEnd>("rhs_end", "None", "axis of rhs after the replacing ones; None: all"),
+    ofAxis(attr<&ReshapeLikeParams::lhsBegin>("lhs_begin", "None", "first axis of lhs that is replaced; None: 0")),
+    ofAxis(attr<&ReshapeLikeParams::lhsEnd>("lhs_end", "None", "axis of lhs after the replaced ones; None: all")),
+    ofAxis(attr<&ReshapeLikeParams::rhsBegin>("rhs_begin", "None", "first axis of rhs that replaces; None: 0")),
+    ofAxis(attr<&ReshapeLikeParams::rhsEnd>("rhs_end", "None", "axis of rhs after the replacing ones; None: all")),
 };
 
 // A bound of a range of axes, counted from the end when negative; none outside [0, rank].

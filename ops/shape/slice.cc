@@ -2,6 +2,7 @@
 // zeros and have the slice as their adjoint. Tested by tests/movement_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -22,7 +23,7 @@ struct SliceAxisParams {
   std::optional<int64_t> end;
 };
 constexpr AttrSpec kSliceAxisAttrs[] = {
-    required<&SliceAxisParams::axis>("axis", "axis to cut; negative: from the end"),
+    ofAxis(required<&SliceAxisParams::axis>("axis", "axis to cut; negative: from the end")),
     required<&SliceAxisParams::begin>("begin", "first index; negative: from the end"),
     required<&SliceAxisParams::end>("end", "index after the last one; None: the length of the axis"),
 };
@@ -31,7 +32,7 @@ struct SliceLikeParams {
   Dims axes;
 };
 constexpr AttrSpec kSliceLikeAttrs[] = {
-    attr<&SliceLikeParams::axes>("axes", "()", "axes to cut, negative ones count from the end; none: all"),
+    ofAxis(attr<&SliceLikeParams::axes>("axes", "()", "axes to cut, negative ones count from the end; none: all")),
 };
 
 // Unlike those of slice, bounds have to be inside the axis.

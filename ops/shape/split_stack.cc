@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
 #include "ops/primitives.h"
@@ -32,14 +33,14 @@ struct SplitParams {
 };
 constexpr AttrSpec kSplitAttrs[] = {
     required<&SplitParams::count>("num_outputs", "number of parts").atLeast(1).atMost(1 << 16),
-    attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end"),
+    ofAxis(attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end")),
     attr<&SplitParams::squeezeAxis>("squeeze_axis", "False",
                                     "whether to drop the axis: each part has one element of it"),
 };
 
 constexpr AttrSpec kSplitV2Attrs[] = {
     required<&SplitParams::indices>("indices", "where each part begins, 0 first; not used with sections").atLeast(0),
-    attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end"),
+    ofAxis(attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end")),
     attr<&SplitParams::squeezeAxis>("squeeze_axis", "False",
                                     "whether to drop the axis: each part has one element of it"),
     attr<&SplitParams::sections>(
@@ -65,7 +66,7 @@ Error checkSplitV2(const OpDef &, void *params) {
 
 // A stack is a split with the axis dropped, read backwards.
 constexpr AttrSpec kStackAttrs[] = {
-    attr<&SplitParams::axis>("axis", "0", "position of the new axis; negative: from the end"),
+    ofAxis(attr<&SplitParams::axis>("axis", "0", "position of the new axis; negative: from the end")),
     required<&SplitParams::count>("num_args", "number of stacked tensors").atLeast(1).atMost(1 << 16),
 };
 

@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/shape/axes.h"
@@ -19,15 +20,16 @@ struct TransposeParams {
   Dims axes;
 };
 constexpr AttrSpec kTransposeAttrs[] = {
-    attr<&TransposeParams::axes>("axes", "()", "which axis of data each axis of the output is; none: reversed order"),
+    ofAxis(attr<&TransposeParams::axes>("axes", "()",
+                                        "which axis of data each axis of the output is; none: reversed order")),
 };
 
 struct SwapAxisParams {
   int64_t dim1, dim2;
 };
 constexpr AttrSpec kSwapAxisAttrs[] = {
-    attr<&SwapAxisParams::dim1>("dim1", "0", "one of the axes; negative: from the end"),
-    attr<&SwapAxisParams::dim2>("dim2", "0", "the other"),
+    ofAxis(attr<&SwapAxisParams::dim1>("dim1", "0", "one of the axes; negative: from the end")),
+    ofAxis(attr<&SwapAxisParams::dim2>("dim2", "0", "the other")),
 };
 
 // The axis of the input that each axis of the output is; none unless `axes` is a permutation of `rank` axes.

@@ -1,5 +1,6 @@
 // The walk of the gradient pass (§3): visits nodes backwards and applies each one's rule, or walks through its decomposition.
 // Tested by tests/gradient_test.cc
+#include "passes/decomposition_limits.h"
 #include "passes/gradient/state.h"
 #include "passes/gradient/walk_order.h"
 
@@ -13,10 +14,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-// Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
-constexpr uint32_t kMaxDecompositions = 64;
-constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes emitted on behalf of one
 
 class BackwardWalk {
  public:
@@ -212,12 +209,14 @@ class BackwardWalk {
   // the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is bounded by
   // how operators are layered, not by the graph.
   Error applyDecomposition(NodeId n, ArrayRef<Value> heads) {
-    if (numOpen == kMaxDecompositions) return endless(n, Twine(kMaxDecompositions) + " levels");
+    if (numOpen == kMaxDecompositions) return endless(n);
     if (numOpen == 0) {
       outermost = n;
       numBefore = builder.numNodes();
-    } else if (builder.numNodes() - numBefore > kMaxEmitted) {
-      return endless(n, Twine(kMaxEmitted) + " nodes");
+    } else if (builder.numNodes() - numBefore > kMaxDecomposedNodes) {
+      return Failure(ErrorKind::TooLarge,
+                     outermostDecomposition() + " has more than " + Twine(kMaxDecomposedNodes) + " nodes")
+          .at(sums.originOf(n));
     }
     ++numOpen;
     Error error = decompose(n, heads);
@@ -233,10 +232,15 @@ class BackwardWalk {
         .note("this is a mistake in the operator's definition, not in the graph");
   }
 
-  Error endless(NodeId n, const Twine &after) {
-    return Failure(ErrorKind::GradientCount, "the decomposition of operator '" + builder.kind(outermost).op->name +
-                                                 "' of node '" + builder.name(outermost) + "' does not end: '" +
-                                                 builder.kind(n).op->name + "' remains after " + after)
+  std::string outermostDecomposition() const {
+    return ("the decomposition of operator '" + builder.kind(outermost).op->name + "' of node '" +
+            builder.name(outermost) + "'")
+        .str();
+  }
+
+  Error endless(NodeId n) {
+    return Failure(ErrorKind::GradientCount, outermostDecomposition() + " does not end: '" + builder.kind(n).op->name +
+                                                 "' remains after " + Twine(kMaxDecompositions) + " levels")
         .at(sums.originOf(n))
         .note("this is a mistake in the operator's definition, not in the graph");
   }

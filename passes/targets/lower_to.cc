@@ -3,12 +3,14 @@
 #include "passes/targets/lower_to.h"
 
 #include "ir/dense_map.h"
+#include "passes/decomposition_limits.h"
 #include "passes/following_attrs.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 #include "passes/targets/kept_names.h"
 #include "passes/targets/kept_writes.h"
 #include "passes/targets/lowering_errors.h"
+#include "passes/targets/told_shapes.h"
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
@@ -26,10 +28,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-// Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
-constexpr size_t kMaxLevels = 64;
-constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes emitted on behalf of one
 
 struct LoweredBody {
   Graph from;  // kept, so that no other body gets its key
@@ -238,9 +236,8 @@ class Lowering {
   /// Begins to replace a node of the builder.
   Error open(NodeId node, NodeId forward, ArrayRef<bool> wanted) {
     const OpDef &op = *builder.kind(node).op;
-    if (levels.size() == kMaxLevels) return endlessDecomposition(site(), op, Twine(kMaxLevels) + " levels");
-    if (builder.numNodes() - at[current].value > kMaxEmitted)
-      return endlessDecomposition(site(), op, Twine(kMaxEmitted) + " nodes");
+    if (levels.size() == kMaxDecompositions) return endlessDecomposition(site(), op);
+    if (builder.numNodes() - at[current].value > kMaxDecomposedNodes) return hugeDecomposition(site());
     Level level{node, builder.numNodes(), 0, made.size(), {}};
     const TargetRow *row = rowOf(op.name);
     if (row)
@@ -397,7 +394,9 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     if (Error error = lowering.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(lowering).finish();
     if (!lowered) return lowered.takeError();
-    Expected<Graph> ordered = orderWrites(context, graph, lowered->graph);
+    Expected<Graph> told = known ? keepToldShapes(context, graph, *known, *lowered) : lowered->graph;
+    if (!told) return told;
+    Expected<Graph> ordered = orderWrites(context, graph, *told);
     if (!ordered) return ordered;
     Expected<Graph> named = keepHeadNames(context, graph, *ordered);
     if (!named || !target.adjustTable) return named;

@@ -1,6 +1,7 @@
 #include "passes/targets/lowering_errors.h"
 
 #include "ir/error.h"
+#include "passes/decomposition_limits.h"
 
 using namespace llvm;
 
@@ -30,11 +31,17 @@ Error unansweredOutput(const LoweredSite &site, const OpDef &op, size_t output) 
       .note(kMistake);
 }
 
-Error endlessDecomposition(const LoweredSite &site, const OpDef &op, const Twine &after) {
-  return Failure(ErrorKind::GradientCount,
-                 describeLowered(site) + ": the decomposition does not end: '" + op.name + "' remains after " + after)
+Error endlessDecomposition(const LoweredSite &site, const OpDef &op) {
+  return Failure(ErrorKind::GradientCount, describeLowered(site) + ": the decomposition does not end: '" + op.name +
+                                               "' remains after " + Twine(kMaxDecompositions) + " levels")
       .at(site.node)
       .note(kMistake);
+}
+
+Error hugeDecomposition(const LoweredSite &site) {
+  return Failure(ErrorKind::TooLarge,
+                 describeLowered(site) + ": the decomposition has more than " + Twine(kMaxDecomposedNodes) + " nodes")
+      .at(site.node);
 }
 
 }  // namespace gradc

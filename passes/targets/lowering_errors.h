@@ -22,7 +22,9 @@ std::string describeLowered(const LoweredSite &site);
 llvm::Error lackingOperator(const LoweredSite &site, const OpDef &op);
 /// GradientNull: the decomposition of `op` leaves out an output that is read.
 llvm::Error unansweredOutput(const LoweredSite &site, const OpDef &op, size_t output);
-/// GradientCount: `op` is still there after so many levels or nodes.
-llvm::Error endlessDecomposition(const LoweredSite &site, const OpDef &op, const llvm::Twine &after);
+/// GradientCount: `op` is still there after kMaxDecompositions levels.
+llvm::Error endlessDecomposition(const LoweredSite &site, const OpDef &op);
+/// TooLarge: more than kMaxDecomposedNodes.
+llvm::Error hugeDecomposition(const LoweredSite &site);
 
 }  // namespace gradc

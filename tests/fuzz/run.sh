@@ -90,7 +90,8 @@ if [[ ! $seeded -nt $FUZZ_TARGET ]]; then
   touch "$seeded"
 fi
 
-artifact_of() { grep -oE "Test unit written to .*" "$1" | sed 's/Test unit written to //'; }
+# The last: slow units are written before what ends the process.
+artifact_of() { grep -oE "Test unit written to .*" "$1" | sed 's/Test unit written to //' | tail -1; }
 
 forget() {
   local file

@@ -25,7 +25,8 @@ void rnn(OpTranslation &op) {
   if (op.count("PreState") != numStates)
     return op.fail(ErrorKind::BadEntry, "slot 'PreState' has " + Twine(op.count("PreState")) + " operands, expected " +
                                             Twine(numStates) + " for " + mode);
-  if (static_cast<int64_t>(op.count("WeightList")) != layers * (isBothWays ? 8 : 4))
+  const int64_t numWeights = static_cast<int64_t>(op.count("WeightList")), perLayer = isBothWays ? 8 : 4;
+  if (numWeights % perLayer != 0 || numWeights / perLayer != layers)
     return op.fail(ErrorKind::BadEntry, "slot 'WeightList' has " + Twine(op.count("WeightList")) +
                                             " operands, expected two matrices and two biases for each cell");
   std::vector<Value> flat = op.ins("WeightList");
