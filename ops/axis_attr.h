@@ -1,4 +1,4 @@
-// Attributes that are axes. Tested by tests/movement_ops_test.cc
+// Attributes that are axes. Tested by tests/registry_test.cc
 #pragma once
 
 #include "ir/attr_spec.h"
