@@ -219,7 +219,7 @@ Expected<Graph> Imperative::graphOf(Tensors ys) {
     Expected<RecordedGraph> graph =
         recordedGraph(engine->ctx, engine->store.shapes, collected, heads, RecordedNames::Files);
     if (!graph) return graph.takeError();
-    if (Error error = checkForms(engine->ctx, *graph, collected, describe)) return error;
+    if (Error error = checkForms(collected, describe)) return error;
     return graph->graph;
   });
 }

@@ -105,6 +105,7 @@ Error lookIntoBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
     for (const KindRef &inner : body.kinds()) {
       kind.nesting = std::max(kind.nesting, inner->nesting);
       kind.drawsInside |= inner->drawsInside || inner->draws;
+      kind.readsForm |= inner->readsForm;
     }
   if (++kind.nesting <= kMaxBodyNesting) return Error::success();
   return Failure(ErrorKind::BadJson, "operator '" + opName + "' would have bodies nested more than " +
@@ -202,6 +203,7 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
     return Failure(ErrorKind::BadAttribute, "operator '" + op.name + "' would have " + Twine(row->numOutputs) +
                                                 " outputs, more than " + Twine(kMaxIndex));
   row->draws = op.flags.isRandom && (!op.draws || op.draws(*row));
+  row->readsForm |= op.readsForm(*row);
   row->numVisible = op.visibleOutputs ? op.visibleOutputs(*row) : row->numOutputs;
   if (op.flow) {
     Expected<BodyFlow> flow = op.flow(*row);

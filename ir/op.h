@@ -61,6 +61,7 @@ struct NodeKind {
   const BodyFlow *flow = nullptr;  // how the bodies are used; null: the operator does not interpret them
   bool draws = false;              // whether a node of this kind draws random numbers
   bool drawsInside = false;        // whether a node inside its bodies does, at any depth
+  bool readsForm = false;          // whether its values, or those of nodes in its bodies, depend on the form it runs in
   uint32_t numInputs = 0;          // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;         // hidden ones included
   uint32_t numVisible = 1;         // outputs that are heads by default
@@ -126,6 +127,17 @@ struct InputSet {
     }
   }
   constexpr InputSet(bool (*contains)(const NodeKind &, size_t input)) : contains(contains) {}
+};
+
+/// Whether something holds for the nodes of an operator: for all of them, for none, or as their attributes decide.
+struct KindCondition {
+  bool fixed = false;
+  bool (*holds)(const NodeKind &) = nullptr;
+
+  constexpr KindCondition() = default;
+  constexpr KindCondition(bool fixed) : fixed(fixed) {}
+  constexpr KindCondition(bool (*holds)(const NodeKind &)) : holds(holds) {}
+  bool operator()(const NodeKind &kind) const { return holds ? holds(kind) : fixed; }
 };
 
 /// The output may share the input's memory. `isIdentity`: its bytes are equal, so any number of readers may share.
@@ -214,7 +226,9 @@ struct OpDef {
   InputSet stopped = {};
   OpFlags flags = {};
   bool (*draws)(const NodeKind &) = nullptr;  // of random operators, by their attributes; null: always
-  DTypeSet kernelTypes = kFloatingTypes;      // types the kernel computes in; its first operand has one of them
+  /// Whether its kernels compute other values in training than in inference (KernelCall::isTraining).
+  KindCondition readsForm = {};
+  DTypeSet kernelTypes = kFloatingTypes;  // types the kernel computes in; its first operand has one of them
   InputDomains domains = {};
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
@@ -230,6 +244,9 @@ struct OpDef {
   void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
   /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Only reads inputs.
   double (*impliedLoss)(const KernelCall &) = nullptr;
+  /// Whether its gradient is that of a loss of its own: it does not read the head gradient, so a scale that the head gradient has
+  /// must be applied again.
+  KindCondition ignoresHead = {};
   /// Bytes of scratch for these operands; null: none.
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;
   /// Data of the host that added the operator; every function above can reach it, as `op.user` or through the kind.

@@ -14,7 +14,7 @@ constexpr int64_t kMostElements = 16;  // decisions and counts have one
 bool isComputable(const NodeKind &kind) {
   const OpDef *op = kind.op;
   if (!op || !op->kernel || op->workspace || kind.flow || !kind.mutated.isEmpty()) return false;
-  return !kind.draws && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
+  return !kind.draws && !kind.readsForm && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
 }
 
 // Running the graph reports the error.
@@ -87,7 +87,8 @@ void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &gra
     const EntryId e(first + o);
     out.push_back(make(Value{node, static_cast<uint16_t>(o)}, inference->dtype[e], inference->shapeOf(e).dims()).view);
   }
-  const SmallVector<Request, 4> requests(out.size(), Request::Write);
+  SmallVector<Request, 4> requests;
+  for (const TensorRef &to : out) requests.push_back(to.size() ? Request::Write : Request::Null);
   KernelCall call;
   call.kind = &graph.kind(n);
   call.in = in, call.out = out, call.requests = requests;

@@ -70,6 +70,8 @@ constexpr Cells::Floor kFloors[] = {
     {"A_14_LoweredToMxnet", 205},
     {"A_17_LoweredToPrimitives", 1785},
     {"A_17_LoweredWithoutTheFirstAxis", 1785},
+    {"RET_08_Forms", 1680},
+    {"STOP_02_HeadGradients", 1110},
     {"RUN_03_SinglePrecision", 1560},
 };
 
@@ -78,6 +80,8 @@ struct Seen {
   Cells cells;
   size_t numLowered = 0;                  // samples whose graphs were lowered or refused
   std::map<StringRef, uint32_t> refused;  // by operator: the lowest order, kByItself for its own samples alone
+  size_t numInBothForms = 0;              // samples whose kernels ran in both forms
+  std::map<StringRef, bool> formReaders;  // operators that declare that they depend on the form, and whether one did
 } seen;
 
 const Refusal *findRefusal(StringRef op) {
@@ -89,6 +93,7 @@ class Conformance : public ::testing::TestWithParam<Sample> {
  protected:
   static void TearDownTestSuite() {
     seen.cells.print(allSamples().size(), kFloors);
+    expectFormReaders();
     if (seen.numLowered != allSamples().size()) return;  // chosen by a filter
     for (const Refusal &row : kRefusals) {
       auto found = seen.refused.find(row.op);
@@ -96,6 +101,16 @@ class Conformance : public ::testing::TestWithParam<Sample> {
       if (found == seen.refused.end()) continue;
       EXPECT_EQ(found->second, row.order) << row.op.str() << " is refused from another order on";
     }
+  }
+
+  // Each operator that declares it has been seen to depend on the form. RNNs that drop values have no samples, but a test below.
+  static void expectFormReaders() {
+    if (seen.numInBothForms != allSamples().size()) return;  // chosen by a filter
+    for (const auto &[op, differs] : seen.formReaders) EXPECT_TRUE(differs) << op.str() << " is the same in both forms";
+    TestContext context;
+    for (const OpDef *op : context.ops.all())
+      if ((op->readsForm.fixed || op->readsForm.holds) && !op->name.contains("RNN"))
+        EXPECT_TRUE(seen.formReaders.count(op->name)) << "no sample of " << op->name.str() << " depends on the form";
   }
 
   /// One check on the sample and its gradient graphs, `number` in all.
@@ -200,6 +215,19 @@ TEST_P(Conformance, A_17_LoweredToPrimitives) { checkPrimitivesOf(true); }
 
 TEST_P(Conformance, A_17_LoweredWithoutTheFirstAxis) { checkPrimitivesOf(false); }
 
+TEST_P(Conformance, RET_08_Forms) {
+  ++seen.numInBothForms;
+  auto check = [&](const Graph &graph, const Bindings &bindings, uint32_t order) {
+    return checkForms(graph, bindings, sample.options, order ? NodeId() : sample.node, seen.formReaders);
+  };
+  seen.cells.conclude(overOrders(3, check), "no element in any output");
+}
+
+TEST_P(Conformance, STOP_02_HeadGradients) {
+  const Orders orders(context, sample, 2);
+  seen.cells.conclude(checkHeads(sample, orders), "no gradient other than 0");
+}
+
 TEST_P(Conformance, RUN_03_SinglePrecision) {
   auto check = [&](const Graph &graph, const Bindings &bindings, uint32_t) {
     return checkPrecision(graph, bindings, sample.options);
@@ -230,6 +258,28 @@ TEST(ConformanceChecks, SmallTensorsAreComparedAsSharplyAsLargeOnes) {
     EXPECT_DOUBLE_EQ((Tolerance{1e-5, 1e-6}(run, g.at("y"))), 1.3e-5 * unit)
         << "of the difference, and of what it is of";
   }
+}
+
+// Its decomposition draws other numbers, so the suite has no samples of it.
+TEST(ConformanceChecks, RET_08_AnRnnThatDropsValuesDependsOnTheForm) {
+  std::map<StringRef, bool> readers;
+  for (bool hasLengths : {false, true}) {
+    Sample row{"RNN", "state_size=2, num_layers=2, mode=rnn_tanh, p=0.5", {{3, 2, 3}, {26}, {2, 2, 2}}, 1};
+    if (hasLengths) {
+      row.attrs = "state_size=2, num_layers=2, mode=rnn_tanh, p=0.5, use_sequence_length=True";
+      row.inputs.push_back({2});
+    }
+    TestContext context;
+    const SampleGraph sample(context, row);
+    const Orders orders(context, sample, 2);
+    ASSERT_EQ(orders.graphs.size(), 2u) << orders.failure;
+    for (const Graph &graph : orders.graphs) {
+      const NodeId exact = &graph == &orders.graphs[0] ? sample.node : NodeId();
+      const Findings found = checkForms(graph, orders.bindings, sample.options, exact, readers);
+      EXPECT_EQ(found.problems, std::vector<std::string>());
+    }
+  }
+  EXPECT_EQ(readers, (std::map<StringRef, bool>{{"RNN", true}, {"_RNN_grad", true}, {"_backward_RNN", true}}));
 }
 
 // An operator with a gradient has samples of its own, or is what samples' gradients are made of.

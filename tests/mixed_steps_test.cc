@@ -1,8 +1,13 @@
 // Optimizers on parameters of 16 bits: MXNet's steps with the weight in float32 besides, as MXNet 1.9.1 computes them
 // (tests/mixed_steps_values.py prints the rows), training with float32 copies, scaled losses.
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/primitives.h"
 #include "passes/append_optimizer.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
+#include "tests/support/naive.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/training.h"
@@ -261,6 +266,41 @@ TEST(MixedTraining, ScaledLossesGiveTheSameSteps) {
   };
   for (DType type : {DType::Float32, DType::Float16, DType::BFloat16})
     EXPECT_EQ(copyAfter(type, 1), copyAfter(type, 64)) << dtypeName(type).str();
+}
+
+struct NamedParams {
+  bool outGrad;
+};
+
+// Whether an operator ignores its head is what it declares: not that it stands for a loss, nor what its attributes are called.
+TEST(ScaledLosses, WhatIgnoresItsHeadIsDeclared) {
+  static constexpr AttrSpec kAttrs[] = {required<&NamedParams::outGrad>("out_grad", "a name that means nothing here")};
+  static const auto lossOf = [](bool ignoresHead) {
+    OpDef op;
+    op.name = ignoresHead ? "test_ignoring_loss" : "test_reading_loss";
+    op.inputs = {"data"};
+    op.attrs = kAttrs;
+    op.params = paramsOf<NamedParams>();
+    op.shape = shapes::same;
+    op.gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); };
+    if (ignoresHead) op.gradient = [](GradRule &g) { g.dx(0, g.emit(kOnesLike, {g.x(0)})); };
+    op.impliedLoss = [](const KernelCall &) { return 0.0; };
+    op.ignoresHead = ignoresHead;
+    return op;
+  };
+  static const OpDef ignoring = lossOf(true), reading = lossOf(false);
+  for (const OpDef *op : {&ignoring, &reading})
+    for (StringRef text : {"True", "False"}) {
+      TestContext context;
+      cantFail(context.ops.add(*op));
+      const Graph graph = cantFail(parseGraph(context, "y = " + op->name.str() + "(x) {out_grad=" + text.str() + "}"));
+      GradientOptions options;
+      options.lossScale = 8;
+      const Graph made = cantFail(buildGradient(context, graph, wrt(graph, {"x"}), options)).graph;
+      EXPECT_EQ(countOps(made, "_mul_scalar"), 1u) << dump(made);
+      const NodeId last = made.heads().back().node;
+      EXPECT_EQ(made.op(last)->name == "_mul_scalar", op == &ignoring) << dump(made);
+    }
 }
 
 // The gradient of a loss with respect to its own output is its head gradient.

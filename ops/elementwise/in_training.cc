@@ -30,6 +30,7 @@ constinit const OpDef kInTraining = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .readsForm = true,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kInTraining, {g.dy(0)})); },
     .primitive = {.onnx = "exported for training: Identity, for inference: Shape, ConstantOfShape, CastLike",
                   .c = "y[i] = isTraining ? x[i] : 0"},

@@ -52,6 +52,11 @@ Error checkParams(const OpDef &, void *params) {
 LeakyType typeOf(const NodeKind &kind) { return kind.params<LeakyParams>().actType; }
 bool hasGamma(const NodeKind &kind) { return typeOf(kind) == LeakyType::Prelu; }
 bool hasMask(const NodeKind &kind) { return typeOf(kind) == LeakyType::Rrelu; }
+// Where the bounds are equal, what is drawn is the slope of inference.
+bool drawsSlopes(const NodeKind &kind) {
+  const LeakyParams &p = kind.params<LeakyParams>();
+  return hasMask(kind) && p.lowerBound != p.upperBound;
+}
 
 template <class T> T activate(const LeakyParams &p, T x, T at) {
   const T slope = static_cast<T>(p.slope), scale = static_cast<T>(kSeluScale), alpha = static_cast<T>(kSeluAlpha);
@@ -350,6 +355,7 @@ constinit const OpDef kLeakyReLU = {
     .inplace = kInplaceFirst,
     .flags = {.isRandom = true},
     .draws = [](const NodeKind &k) { return k.params<LeakyParams>().actType == LeakyType::Rrelu; },
+    .readsForm = drawsSlopes,
     .inputDefaults = kGammaDefault,
     .gradient = leakyGradient,
     .decompose = decomposeForward,

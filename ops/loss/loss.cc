@@ -124,6 +124,7 @@ constinit const OpDef kMakeLoss = {
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = sumLoss,
+    .ignoresHead = true,
 };
 
 // y = x; dx = grad_scale / n whatever the head
@@ -152,6 +153,7 @@ constinit const OpDef kMakeLossOutput = {
         [](const KernelCall &call) {
           return makeLossFactor(call.params<MakeLossParams>(), call.in[0].shape, &call.in[0]) * sumLoss(call);
         },
+    .ignoresHead = true,
 };
 
 // Has an input only if the count needs it; otherwise only the forward node gives its shape.

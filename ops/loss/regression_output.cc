@@ -206,6 +206,7 @@ constinit const OpDef kLinearRegressionOutput = {
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf<Regression::Linear>,
+    .ignoresHead = true,
 };
 
 constinit const OpDef kLogisticRegressionOutput = {
@@ -227,6 +228,7 @@ constinit const OpDef kLogisticRegressionOutput = {
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSigmoid, {d.x(0)})); },
     .kernel = mapFloating<Logistic{}>,
     .impliedLoss = lossOf<Regression::Logistic>,
+    .ignoresHead = true,
 };
 
 constinit const OpDef kMaeRegressionOutput = {
@@ -247,6 +249,7 @@ constinit const OpDef kMaeRegressionOutput = {
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf<Regression::Mae>,
+    .ignoresHead = true,
 };
 
 constexpr Names kLinearNames = {"_LinearRegressionOutput_grad", "_backward_linear_reg_out",

@@ -25,6 +25,7 @@ namespace {
 constexpr Domain kDomains[] = {Domain::Any, Domain::ClassIndex};
 
 bool takesHead(const NodeKind &kind) { return kind.params<SoftmaxOutputParams>().outGrad; }
+bool takesNoHead(const NodeKind &kind) { return !takesHead(kind); }
 
 int64_t productOrUnknown(Dims dims) { return numElements(dims).value_or(kUnknownDim); }
 
@@ -137,6 +138,7 @@ constinit const OpDef kSoftmaxOutput = {
           if (call.wants(0)) softmaxOfRows(rows, call.in[0], call.out[0]);
         },
     .impliedLoss = crossEntropy,
+    .ignoresHead = takesNoHead,
 };
 
 constinit const OpDef kSoftmaxOutputGrad = {

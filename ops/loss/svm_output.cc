@@ -156,6 +156,7 @@ constinit const OpDef kSvmOutput = {
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf,
+    .ignoresHead = true,
 };
 
 constexpr const OpDef *kOps[] = {&kSvmOutput, &kBackwardSvmOutput};

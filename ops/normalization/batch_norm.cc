@@ -107,7 +107,8 @@ AxisRows channelsOf(const KernelCall &call) {
   return AxisRows(data, normalizeAxis(call.params<BatchNormParams>().axis, data.size()).value_or(0));
 }
 
-bool usesBatch(const KernelCall &call) { return call.isTraining && !call.params<BatchNormParams>().useGlobalStats; }
+bool hasBatchForm(const NodeKind &kind) { return !kind.params<BatchNormParams>().useGlobalStats; }
+bool usesBatch(const KernelCall &call) { return call.isTraining && hasBatchForm(*call.kind); }
 
 struct Statistics {
   double mean, variance;
@@ -252,6 +253,7 @@ constinit const OpDef kBackwardBatchNorm = {
     .inplace = kInplaceBackward,
     .ignored = isBackwardIgnored,
     .flags = {.isBackward = true},
+    .readsForm = hasBatchForm,
     .decompose = decomposeBackward,
     .kernel =
         [](const KernelCall &call) {
@@ -341,6 +343,7 @@ constinit const OpDef kBatchNorm = {
     .inplace = kInplaceFirst,
     .mutated = {3, 4},
     .stopped = {3, 4},
+    .readsForm = hasBatchForm,
     .domains = kDomains,
     .inputDefaults = kAuxDefaults,
     .gradient = batchNormGradient,

@@ -57,6 +57,11 @@ void relateMask(ShapeInference &s, bool isOutput) {
   else s.setIn(1, mask);
 }
 
+bool drawsInTraining(const NodeKind &kind) {
+  const DropoutParams &p = kind.params<DropoutParams>();
+  return p.p > 0 && p.mode == DropoutMode::Training;
+}
+
 bool drops(const KernelCall &call) {
   const DropoutParams &p = call.params<DropoutParams>();
   return p.p > 0 && (call.isTraining || p.mode == DropoutMode::Always);
@@ -157,6 +162,7 @@ constinit const OpDef kDropout = {
         },
     .inplace = kInplaceFirst,
     .flags = {.isRandom = true},
+    .readsForm = drawsInTraining,
     .gradient =
         [](GradRule &g) {
           // The mask does not depend on the data: without a gradient of the output there is none.

@@ -249,6 +249,7 @@ template <bool hasLengths> constexpr OpDef backward(StringRef name, StringRef su
   op.flags.isBackward = true;
   op.flags.isRandom = true;
   op.draws = drops;
+  op.readsForm = drops;
   op.domains = domainOfOperand<hasLengths>;
   op.decompose = [](DecomposeRule &d) { decomposeRnnGradient(d, hasLengths); };
   op.kernel = [](const KernelCall &call) { rnnBackward(call, hasLengths); };
@@ -297,6 +298,7 @@ constinit const OpDef kRnn = {
     .stopped = isLengths,
     .flags = {.isRandom = true},
     .draws = drops,
+    .readsForm = drops,
     .domains = domainOfInput,
     .gradient = rnnGradient,
     .decompose = decomposeRnn,

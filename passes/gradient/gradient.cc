@@ -98,15 +98,6 @@ Error checkScale(const GradientOptions &options) {
 
 }  // namespace
 
-// SoftmaxOutput multiplies by what enters where it has out_grad.
-bool GradientState::isLoss(const NodeKind &kind) {
-  const std::optional<StringRef> text = kind.attrs.get("out_grad");
-  ParamsArena arena;
-  bool readsHead = false;
-  if (text && !parseAttr(*text, arena, readsHead)) readsHead = false;
-  return kind.op && kind.op->impliedLoss && !readsHead;
-}
-
 Expected<Value> GradientState::scaled(Value v, NodeId origin) {
   const OpDef *op = ctx.ops.find("_mul_scalar");
   if (!op) return Failure(ErrorKind::UnknownOp, "the registry has no operator '_mul_scalar'");

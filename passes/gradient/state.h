@@ -29,8 +29,6 @@ struct GradientState {
 
   /// v times `lossScale`.
   llvm::Expected<Value> scaled(Value v, NodeId origin);
-  /// Whether the operator's gradients do not depend on its head gradients.
-  static bool isLoss(const NodeKind &kind);
 
   Context &ctx;
   const Graph &graph;                          // the base: its nodes are the first of the builder

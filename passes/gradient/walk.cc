@@ -138,7 +138,10 @@ class BackwardWalk {
     return Error::success();
   }
 
-  bool isScaled(NodeId n) const { return state.options.lossScale != 1 && GradientState::isLoss(builder.kind(n)); }
+  bool isScaled(NodeId n) const {
+    const NodeKind &kind = builder.kind(n);
+    return state.options.lossScale != 1 && kind.op->ignoresHead(kind);
+  }
 
   const FlowGradient *flowOf(NodeId n) const {
     auto at = llvm::lower_bound(state.flows, n, [](const FlowGradient &flow, NodeId key) { return flow.node < key; });

@@ -45,6 +45,12 @@ Findings checkRequests(const Graph &graph, const Bindings &bindings, const Naive
 Findings checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// At the base point a `piece` kernel computes what the kernel computes.
 Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+/// Kernels compute other values in training than in inference only where their operator declares it; node `exact`, if valid, then
+/// does. Of the operators that declare it, `readers` gets whether some node of the graph did.
+Findings checkForms(const Graph &graph, const Bindings &bindings, const NaiveOptions &options, NodeId exact,
+                    std::map<llvm::StringRef, bool> &readers);
+/// Gradients are in proportion to the head gradients, and do not depend on them where the operator declares that.
+Findings checkHeads(const SampleGraph &sample, const Orders &orders);
 /// A graph with operators of our own computes the same when lowered to MXNet's, whose decompositions agree with them.
 /// An operator that cannot be lowered goes to `refusal`, which is empty otherwise.
 Findings checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
