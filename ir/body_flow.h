@@ -4,6 +4,7 @@
 // the flow, so they handle a host's own loop like any other. Tested by tests/control_flow_test.cc
 #pragma once
 
+#include "ir/dim.h"
 #include "ir/graph.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -82,10 +83,11 @@ void inferFlowTypes(DTypeInference &t);
 /// OpDef::kernel of operators with a flow: runs the bodies. The random numbers of a step depend on the node's key and the row.
 void runFlow(const KernelCall &call);
 /// Bytes that runFlow needs besides the workspace of the bodies: two alternating buffers per state, or one if it is in place. A
-/// requested output serves as one of them.
-size_t flowWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<Request> requests);
-/// Whether a head must be computed: its output is requested, the next step reads it, or it is a decision.
-bool wantsHead(const BodyFlow &flow, size_t body, size_t head, llvm::ArrayRef<Request> requests);
+/// requested output serves as one of them. Endless beyond 64 bits.
+Dim flowWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<Request> requests);
+/// By head of a body, Write or Null: whether it must be computed, because its output is requested, the next step reads it, or it is
+/// a decision. Linear.
+std::vector<Request> headRequests(const BodyFlow &flow, size_t body, size_t numHeads, llvm::ArrayRef<Request> requests);
 
 /// The variables of a body, in id order.
 std::vector<NodeId> bodyInputs(const Graph &body);

@@ -7,6 +7,8 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <functional>
+
 using namespace llvm;
 
 namespace gradc {
@@ -88,7 +90,7 @@ void GraphBuilder::setName(NodeId n, StringRef part1, StringRef part2) {
   // The parts may point into `names`, which resizing moves.
   const size_t size = names.size();
   auto offsetOf = [&](StringRef part) {
-    const bool isOwn = part.data() >= names.data() && part.data() < names.data() + size;
+    const bool isOwn = !std::less<>()(part.data(), names.data()) && std::less<>()(part.data(), names.data() + size);
     return isOwn ? std::optional<size_t>(part.data() - names.data()) : std::nullopt;
   };
   const std::optional<size_t> offset1 = offsetOf(part1), offset2 = offsetOf(part2);

@@ -57,7 +57,7 @@ struct KernelCall {
   const NodeKind *kind = nullptr;
   llvm::ArrayRef<TensorRef> in;      // in the operator's input order; ignored inputs may have null data
   llvm::ArrayRef<TensorRef> out;     // all outputs, hidden ones included
-  llvm::ArrayRef<Request> requests;  // one per output
+  llvm::ArrayRef<Request> requests;  // one per output; Null for each output without elements
   bool isTraining = false;           // batch norm, dropout: the training form
   RandomKey random;
   llvm::ArrayRef<BodyRunner *> bodies;  // for operators with a flow

@@ -2,11 +2,13 @@
 #include "ir/body_flow.h"
 #include "ir/decision.h"
 #include "ir/kernel.h"
+#include "ir/dim.h"
 #include "ir/effects.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cassert>
 #include <cstring>
 
 using namespace llvm;
@@ -24,6 +26,7 @@ bool decisionOf(const TensorRef &tensor) {
 }
 
 char *rowOf(const TensorRef &stack, int64_t row) {
+  assert(stack.shape[0] > 0 && "a loop over no rows has no step, and an output without elements is not requested");
   return stack.as<char>() + static_cast<int64_t>(stack.bytes()) / stack.shape[0] * row;
 }
 
@@ -220,21 +223,25 @@ void runFlow(const KernelCall &call) {
   }
 }
 
-size_t flowWorkspace(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<Request> requests) {
+Dim flowWorkspace(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<Request> requests) {
   const BodyFlow &flow = *kind.flow;
-  size_t bytes = flow.isDecision(0) ? kAlignment : 0;
-  if (flow.form == BodyFlow::Form::Loop) bytes += tableBytes(flow);
+  Dim bytes = flow.isDecision(0) ? static_cast<int64_t>(kAlignment) : 0;
+  if (flow.form == BodyFlow::Form::Loop) bytes = bytes + static_cast<int64_t>(tableBytes(flow));
   for (const BodyFlow::State &state : flow.states) {
     const bool isWanted = requests[flow.bodies.back().outputOf[state.head]] != Request::Null;
-    bytes += rounded(in[state.operand].bytes()) * static_cast<size_t>(2 - isWanted - state.isInPlace);
+    bytes = bytes + Dim(static_cast<int64_t>(rounded(in[state.operand].bytes()))) * (2 - isWanted - state.isInPlace);
   }
   return bytes;
 }
 
-bool wantsHead(const BodyFlow &flow, size_t body, size_t head, ArrayRef<Request> requests) {
-  if (flow.isDecision(body) || requests[flow.bodies[body].outputOf[head]] != Request::Null) return true;
-  return body + 1 == flow.bodies.size() &&
-         llvm::any_of(flow.states, [&](const BodyFlow::State &state) { return state.head == head; });
+std::vector<Request> headRequests(const BodyFlow &flow, size_t body, size_t numHeads, ArrayRef<Request> requests) {
+  if (flow.isDecision(body)) return std::vector<Request>(numHeads, Request::Write);
+  std::vector<Request> wanted(numHeads, Request::Null);
+  for (size_t h = 0; h < numHeads; ++h)
+    if (requests[flow.bodies[body].outputOf[h]] != Request::Null) wanted[h] = Request::Write;
+  if (body + 1 == flow.bodies.size())
+    for (const BodyFlow::State &state : flow.states) wanted[state.head] = Request::Write;
+  return wanted;
 }
 
 }  // namespace gradc

@@ -128,7 +128,7 @@ Error Expansion::visit(Scope &scope, NodeId n) {
 }
 
 Error Expansion::copy(Scope &scope, NodeId n) {
-  noteWrites(scope, n, false);
+  if (Error error = makeVersions(scope, n)) return error;
   Expected<KindRef> kind = withExpandedBodies(scope, n);
   if (kind) kind = followingKind(scope, n, *kind);
   if (!kind) return kind.takeError();
@@ -181,17 +181,30 @@ Value Expansion::operandOf(const Scope &scope, NodeId n, size_t i) const {
   return scope.to(v);
 }
 
+// Every version of the result is made here, so none of them wraps.
+Error Expansion::makeVersions(Scope &scope, NodeId n) {
+  const NodeKind &kind = scope.graph().kind(n);
+  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return Error::success();
+  ArrayRef<Value> inputs = scope.graph().inputs(n);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const NodeId variable = scope.to(inputs[i].node); kind.isMutated(i) && ++latest[variable.value] > kMaxIndex)
+      return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + scope.graph().name(n) + "' makes version " +
+                                              Twine(latest[variable.value]) + " of variable '" +
+                                              rewriter.builder().name(variable) +
+                                              "' with loops unrolled, but the largest possible is " + Twine(kMaxIndex));
+  noteVersions(scope, n);
+  return Error::success();
+}
+
 // The n-th write of a variable in the graph may be a later one in the result.
-void Expansion::noteWrites(Scope &scope, NodeId n, bool isExpanded) {
+void Expansion::noteVersions(Scope &scope, NodeId n) {
   const NodeKind &kind = scope.graph().kind(n);
   if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
   ArrayRef<Value> inputs = scope.graph().inputs(n);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!kind.isMutated(i)) continue;
-    const uint32_t variable = scope.to(inputs[i].node).value;
-    if (!isExpanded) ++latest[variable];
-    scope.to.setVersion(inputs[i].node, std::max<uint32_t>(inputs[i].version, 1), latest[variable]);
-  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (kind.isMutated(i))
+      scope.to.setVersion(inputs[i].node, std::max<uint32_t>(inputs[i].version, 1),
+                          latest[scope.to(inputs[i].node).value]);
 }
 
 // If no input states a version of a variable, node order decides: from here on, reads see what n wrote.
@@ -256,20 +269,16 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
     mention(scope, n, whyNot);
     return false;
   }
-  for (auto [variable, version, writer] : before)
-    if (latest[variable] > kMaxIndex)
-      return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + graph.name(n) + "' overwrites '" +
-                                              builder.name(NodeId(variable)) + "' more than " + Twine(kMaxIndex) +
-                                              " times");
   // The node that takes n's place yields an output that is read, preferably a state: readers of a stack may use its rows
   // instead.
   NodeId named;
   SmallVector<NodeId, 4> ends;
+  DenseSet<uint32_t> isEnd;
   for (uint32_t o = 0; o < outputs->size(); ++o) {
     const Value v = (*outputs)[o];
     if (!v.isValid() || v.node.value < first) continue;
     if (isRead(scope, n, o) && (!named.isValid() || (rowsOf(Value{named}) && !rowsOf(v)))) named = v.node;
-    if (!is_contained(ends, v.node)) ends.push_back(v.node);
+    if (isEnd.insert(v.node.value).second) ends.push_back(v.node);
   }
   std::vector<NodeId> nodes;
   if (!graph.controlDeps(n).empty() || graph.origin(n).isValid())
@@ -277,13 +286,15 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
       if (NodeId(made) != named) nodes.push_back(NodeId(made));
   if (named.isValid()) nodes.push_back(named);
   if (about.isWaited[n.value]) {
-    for (uint32_t made = first; made < builder.numNodes(); ++made)
-      if (!builder.kind(NodeId(made)).mutated.isEmpty()) ends.push_back(NodeId(made));
+    // A write waits for the one before it (writeLatest): what waits for the last one waits for all.
+    for (auto [variable, version, writer] : before)
+      if (const NodeId now = lastWriter.lookup(variable); now != writer && isEnd.insert(now.value).second)
+        ends.push_back(now);
     scope.ends[n.value] = ends;
   }
   waitForEnds(scope, n, nodes);
   scope.to.replace(n, *outputs, nodes);
-  noteWrites(scope, n, true);
+  noteVersions(scope, n);
   noteLatest(scope, n);
   return true;
 }

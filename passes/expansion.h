@@ -94,7 +94,8 @@ class Expansion {
   llvm::Expected<KindRef> followingKind(const Scope &scope, NodeId n, KindRef kind);
   llvm::Expected<Graph> withoutEffectsInside(const Graph &body);
   Value operandOf(const Scope &scope, NodeId n, size_t i) const;
-  void noteWrites(Scope &scope, NodeId n, bool isExpanded);
+  llvm::Error makeVersions(Scope &scope, NodeId n);
+  void noteVersions(Scope &scope, NodeId n);
   void noteLatest(Scope &scope, NodeId n);
   void writeLatest(NodeId node);
   void waitForEnds(Scope &scope, NodeId n, llvm::ArrayRef<NodeId> nodes);

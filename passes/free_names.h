@@ -12,27 +12,36 @@ namespace gradc {
 
 class FreeNames {
  public:
-  explicit FreeNames(const Graph &graph) : graph(graph) {}
+  /// Names are numbered from `first`.
+  explicit FreeNames(const Graph &graph, uint64_t first = 1) : graph(graph), first(first) {}
 
   /// `base`, or the first of `base`_1, `base`_2, … that neither the graph nor an earlier call has.
   std::string take(llvm::StringRef base) {
-    if (!isFilled)
-      for (uint32_t n = 0; n < graph.numNodes(); ++n) numbers.try_emplace(graph.name(NodeId(n)), 0);
-    isFilled = true;
-    auto [at, isNew] = numbers.try_emplace(base, 0);
-    if (isNew) return base.str();
+    fill();
+    return next.try_emplace(base, first).second ? base.str() : takeNumbered(base);
+  }
+
+  /// The first of `base`_1, `base`_2, … that neither the graph nor an earlier call has.
+  std::string takeNumbered(llvm::StringRef base) {
+    fill();
     // Resumes where the last search ended: many equal names take linear time.
-    uint64_t &number = at->second;
+    uint64_t &number = next.try_emplace(base, first).first->second;
     std::string name;
-    do name = (base + "_" + llvm::utostr(++number)).str();
-    while (!numbers.try_emplace(name, 0).second);
+    do name = (base + "_" + llvm::utostr(number++)).str();
+    while (!next.try_emplace(name, first).second);
     return name;
   }
 
  private:
+  void fill() {
+    for (uint32_t n = 0; !isFilled && n < graph.numNodes(); ++n) next.try_emplace(graph.name(NodeId(n)), first);
+    isFilled = true;
+  }
+
   const Graph graph;
+  const uint64_t first;
   bool isFilled = false;
-  llvm::StringMap<uint64_t> numbers;  // by name that is taken: the last number behind it
+  llvm::StringMap<uint64_t> next;  // by name that is taken: the number to try next
 };
 
 }  // namespace gradc

@@ -102,6 +102,16 @@ template <> Error BodyInferrer::seed<DType>(const Graph &body, ArrayRef<DType> i
   return Error::success();
 }
 
+template <> ShapeId BodyInferrer::merged<ShapeId>(ShapeId known, ShapeId other) {
+  if (known == other || known == kUnknownShape || other == kUnknownShape) return known == kUnknownShape ? other : known;
+  DimsBuffer dims(table[known].dims());
+  return mergeDims(dims, table[other].dims()) ? table.intern(dims).value_or(known) : known;
+}
+
+template <> DType BodyInferrer::merged<DType>(DType known, DType other) {
+  return known == DType::Unknown ? other : known;
+}
+
 // Bodies nest, and so do the frames of `infer` and `propagate`: what is large is on the heap.
 template <class Element>
 Error BodyInferrer::propagate(const NodeKind &kind, size_t b, ArrayRef<Element> in, ArrayRef<Element> heads,
@@ -110,7 +120,7 @@ Error BodyInferrer::propagate(const NodeKind &kind, size_t b, ArrayRef<Element> 
   if (Error error = seed<Element>(body, in, entries)) return error;
   for (size_t h = 0; h < heads.size(); ++h) {
     Element &entry = entries[body.entry(body.heads()[h])];
-    if (entry == kUnknownEntry<Element>) entry = heads[h];
+    entry = merged(entry, heads[h]);
   }
   auto run = std::make_unique<Propagating<Element>>(body, *this, entries);
   if (b + 1 == kind.bodies.size()) tieStates(*kind.flow, body, run->propagation);

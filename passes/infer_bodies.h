@@ -60,6 +60,8 @@ class BodyInferrer {
   using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, const BodyFlow *, std::vector<Element>>,
                         std::shared_ptr<const Row<Element>>>;
   template <class Element> Rows<Element> &rows();
+  /// What two observers know of one entry; `known` if they contradict each other, which the operator's function reports.
+  template <class Element> Element merged(Element known, Element other);
   /// Sets the entries of the variables.
   template <class Element> llvm::Error seed(const Graph &body, llvm::ArrayRef<Element> in, EntryMap<Element> &entries);
   template <class Element>

@@ -1,6 +1,7 @@
 // Loops, branches and calls that are refused: lists, counts, lengths and states that disagree, what a body overwrites twice, a
 // host's loop without a limit, bodies that are too deep.
 #include "formats/json/graph_table.h"
+#include "passes/memory/plan_memory.h"
 #include "passes/order_mutation.h"
 #include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
@@ -11,6 +12,34 @@ using namespace llvm;
 
 namespace gradc::testing {
 namespace {
+
+// 40,000 states of 2^48 bytes, which one node computes from one variable: two buffers each are more than 2^64 bytes.
+TEST(ControlFlowErrors, MEM_03_AWorkspaceThatDoesNotFitIsRefused) {
+  constexpr size_t kStates = 40'000;
+  Context &context = testContext();
+  GraphBuilder inside(context);
+  const Value s = inside.addVariable("s", Attrs());
+  const Value next{cantFail(inside.add(*context.ops.find("exp"), s, {"next"}))};
+  const Graph step = cantFail(std::move(inside).freeze(std::vector<Value>(kStates, next), {})).graph;
+  const std::string number = std::to_string(kStates);
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  const NodeId loop = cantFail(builder.add(*context.ops.find("_scan"), std::vector<Value>(kStates, x),
+                                           {"loop",
+                                            context.attrs({{"num_args", number},
+                                                           {"num_data", "0"},
+                                                           {"num_states", number},
+                                                           {"num_out_data", "0"},
+                                                           {"length", "2"},
+                                                           {"input_locs", "(0,)"}}),
+                                            NodeId(), step}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  const Inference known = cantFail(infer(context, graph, {{{nodeNamed(graph, "x"), {int64_t{1} << 46}}}, {}}, {}));
+  EXPECT_EQ(
+      describeError(planMemory(context, graph, known, countRequests(graph, {}), PlanOptions())),
+      "[too_large] operator '_scan', node 'loop' (_scan): its states and the plan of its body have more than 2^62 "
+      "bytes together, which no memory plan can hold");
+}
 
 TEST(ControlFlowErrors, CF_10_E_27_E_28_E_29_WhatDisagrees) {
   const Graph two = loopFile("two_states");

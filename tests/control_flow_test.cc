@@ -46,6 +46,25 @@ TEST(ControlFlow, INF_16_CF_21_ShapesGoThroughBodiesBothWays) {
   EXPECT_EQ(back.dtype[graph.entry(Value{nodeNamed(graph, "s")})], DType::Float64);
 }
 
+// The body yields its input, of which the one side knows the first dimension and the other side the second.
+TEST(ControlFlow, INF_16_WhatIsKnownOfAHeadJoinsWhatIsKnownOfAnInput) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), w = builder.addVariable("w", Attrs());
+  const Attrs attrs = context.attrs({{"num_args", "1"}, {"num_outputs", "1"}});
+  const Value call{cantFail(builder.add(*context.ops.find("_call"), x, {"call", attrs, NodeId(), body("heads a")}))};
+  const Value sum{cantFail(builder.add(*context.ops.find("elemwise_add"), {call, w}, {"sum"}))};
+  const Graph graph = cantFail(std::move(builder).freeze({sum}, {})).graph;
+  InferRequest hints{{{nodeNamed(graph, "x"), {2, kUnknownDim}}, {nodeNamed(graph, "w"), {kUnknownDim, 3}}}, {}};
+  const Inference known = cantFail(infer(context, graph, hints, {}));
+  for (StringRef name : {"x", "w"})
+    EXPECT_EQ(toString(known.shapeOf(graph.entry(Value{nodeNamed(graph, name)}))), "(2,3)") << name.str();
+  EXPECT_EQ(known.body(nodeNamed(graph, "call"), 0)->numUnknownShapes, 0u);
+  // What contradicts is an error, as before.
+  InferRequest wrong{{{nodeNamed(graph, "x"), {2, 4}}, {nodeNamed(graph, "w"), {kUnknownDim, 3}}}, {}};
+  EXPECT_FALSE(StringRef(describeError(infer(context, graph, wrong, {}))).starts_with("success"));
+}
+
 TEST(ControlFlow, CF_07_CF_08_WhileUsesEachStepsValues) {
   EXPECT_EQ(run(loopFile("squares"), {{"x", floats({1}, {2})}, {"i", floats({1}, {0})}}),
             (Tensors{{2, 4, 16}, {256}, {3}}));

@@ -3,6 +3,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 #include "passes/memory/plan_memory.h"
+#include "tests/support/linear_time.h"
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
@@ -85,18 +86,16 @@ void measure(Context &context, const Graph &graph, Seconds &best) {
   finish();
 }
 
-/// Every stage takes n to 16 n nodes in at most 45 times the time: 16, and what larger graphs lose in the caches, which is as
-/// much again on a busy machine. n^1.5 would be 64 times, n² 256 times. Repeated until it holds or a tenth try fails.
+/// Every stage takes n to 16 n nodes in at most kMostTimes the time. Repeated until it holds or a tenth try fails.
 void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
   constexpr uint32_t kSmall = 20'000, kFactor = 16;
-  constexpr double kMost = 45;
   keepFreedMemory();
   TestContext context;
   const Graph small = make(context, kSmall), large = make(context, kFactor * kSmall);
   Seconds ofSmall, ofLarge;
   ofSmall.fill(1e9);
   ofLarge.fill(1e9);
-  auto holds = [&](size_t stage) { return ofLarge[stage] <= kMost * ofSmall[stage]; };
+  auto holds = [&](size_t stage) { return ofLarge[stage] <= kMostTimes * ofSmall[stage]; };
   for (int round = 0; round < 10; ++round) {
     for (int repeat = 0; repeat < 5; ++repeat) measure(context, small, ofSmall);
     measure(context, large, ofLarge);

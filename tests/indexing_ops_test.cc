@@ -1,6 +1,8 @@
 // Operators that index: numbers of every kind as indices, repeated ones, sums of many rows, shapes both ways, refusals.
 // Values and gradients at ordinary points are in testdata/conformance/.
+#include "passes/targets/lower_to.h"
 #include "tests/support/mxnet_rows.h"
+#include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
 #include "passes/infer.h"
@@ -28,6 +30,24 @@ std::string failureOf(const char *text, const Bindings &bindings) {
 }
 
 const Array kRow({3}, {10, 20, 30});
+
+// In primitives the gradient of a diagonal takes the shape of data, and nothing reads its elements.
+TEST(IndexingOps, RC_04_A_17_TheGradientOfADiagonalKeepsNoData) {
+  for (StringRef attrs : {"k=0", "k=1", "k=-1", "axis1=1, axis2=0"}) {
+    TestGraph g("x = var {__shape__=(3,4)}; y = diag(x) {" + attrs.str() + "}");
+    GradientOptions options;
+    options.gradientOnly = true;
+    options.headPolicy = HeadPolicy::Ones;
+    const Graph gradient = cantFail(buildGradient(g.context, g, wrt(g, {"x"}), options)).graph;
+    const Inference known = cantFail(infer(g.context, gradient, {}, {}));
+    const Graph lowered = cantFail(lowerTo(g.context, gradient, kPrimitivesTarget, &known));
+    const NodeId y = nodeNamed(lowered, "y");
+    for (uint32_t n = 0; n < lowered.numNodes(); ++n)
+      for (size_t i = 0; i < lowered.inputs(NodeId(n)).size(); ++i)
+        if (lowered.inputs(NodeId(n))[i].node == nodeNamed(lowered, "x") && NodeId(n) != y)
+          EXPECT_TRUE(lowered.kind(NodeId(n)).isIgnored(i)) << attrs.str() << ": " << lowered.describe(NodeId(n));
+  }
+}
 
 TEST(IndexingOps, NumbersOutsideTheAxisFollowTheMode) {
   const Bindings bindings{{"a", kRow}, {"i", Array({8}, {-1e300, -1, -0.5, 1.9, 3, 1e300, kNaN, kInfinity})}};

@@ -97,13 +97,21 @@ constexpr OpDef kBush = [] {
   return op;
 }();
 
+// A gradient operator of a host that computes from nothing.
+constexpr OpDef kFromNothing = {
+    .name = "from_nothing", .inputs = {}, .shape = shapes::same, .flags = {.isBackward = true}};
+void sayFromNothing(DecomposeRule &d) {
+  d.y(0, d.emit(kElemwiseMul, {d.emit(kExp, {d.x(0)}), d.emit(kFromNothing, {})}));
+}
+constexpr OpDef kTimesConstant = unary<sayFromNothing>("times_constant");
+
 struct Lowered {
   explicit Lowered(StringRef text, ArrayRef<int64_t> shape = {}) : graph(context, text, shape) {}
 
   struct Parsed {
     Parsed(Context &context, StringRef text, ArrayRef<int64_t> shape) {
       for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone,
-                              &kTooLate, &kCountdown, &kBush})
+                              &kTooLate, &kCountdown, &kBush, &kFromNothing, &kTimesConstant})
         cantFail(context.ops.add(*op));
       graph = cantFail(parseGraph(context, text));
       if (shape.empty()) return;
@@ -123,6 +131,36 @@ struct Lowered {
   TestContext context;
   Parsed graph;
 };
+
+// Nothing has to happen before a gradient operator that reads nothing, and what the node waited for is not its forward node.
+TEST(LowerTo, A_17_MUT_06_AGradientOperatorThatReadsNothingWaitsForNothing) {
+  const Target target = {.name = "test", .title = "test", .has = [](const NodeKind &kind) {
+                           return isThere(kind) || kind.op == &kFromNothing;
+                         }};
+  Lowered l("a = exp(x); y = times_constant(x) ^a; heads y");
+  const Graph lowered = cantFail(l.run(target));
+  const NodeId nothing = lowered.inputs(lowered.heads()[0].node)[1].node;
+  EXPECT_EQ(lowered.op(nothing), &kFromNothing);
+  EXPECT_TRUE(lowered.controlDeps(nothing).empty());
+  EXPECT_EQ(lowered.controlDeps(lowered.inputs(lowered.heads()[0].node)[0].node).size(), 1u);
+}
+
+// Equal names, and none, get the numbers that they got when each search began at 0.
+TEST(LowerTo, NAME_09_EqualNamesAreNumberedOnward) {
+  Lowered l("a = four_times(x)");
+  for (StringRef name : {"s", ""}) {
+    GraphBuilder builder(l.context);
+    Value v = builder.addVariable("x", Attrs());
+    const Value taken{cantFail(builder.add(*l.context.ops.find("exp"), v, {name.str() + "_1"}))};
+    for (int i = 0; i < 3; ++i) v = Value{cantFail(builder.add(*l.context.ops.find("four_times"), v, {name.str()}))};
+    const Graph graph = cantFail(std::move(builder).freeze({v, taken}, {})).graph;
+    const Graph lowered = cantFail(lowerTo(l.context, graph, kTarget, nullptr));
+    std::vector<std::string> names;
+    for (uint32_t n = 0; n < lowered.numNodes(); ++n) names.push_back(lowered.name(NodeId(n)).str());
+    const std::string s = name.str();
+    EXPECT_EQ(names, (std::vector<std::string>{"x", s + "_0", s, s + "_2", s, s + "_3", s, s + "_1"}));
+  }
+}
 
 TEST(LowerTo, A_17_DecomposesUntilTheTargetHasEverything) {
   Lowered l("a = exp(x); f = four_times(a); y = elemwise_mul(f, a)");

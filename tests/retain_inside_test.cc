@@ -139,6 +139,48 @@ TEST(RetainInside, CF_06_RowsOfStepsNotRun) {
   EXPECT_EQ(heads.back(), (Doubles{9, 3, 1, 0, 0}));
 }
 
+// Several at once, in both branches, in loops in them, and at different depths: each has zeros of its own shape, in the order
+// of the paths.
+TEST(RetainInside, NL_02_SeveralThatNoGradientReaches) {
+  const Graph inner = around("_scan", {"x", "s"}, scanAttrs(false, false),
+                             testing::body("k = sum(x); m = square(x); l = broadcast_add(m, k);"
+                                           "n = elemwise_add(l, s); b = BlockGrad(n); heads b, b"),
+                             1);
+  const Graph first = testing::body("e = exp(a); q = sum(e); c = BlockGrad(q); t = broadcast_mul(a, c)");
+  GraphBuilder second(testContext(), inner);
+  const Value kept{cantFail(second.add(*testContext().ops.find("exp"), inner.heads()[0], {"z"}))};
+  const Value stopped{cantFail(second.add(*testContext().ops.find("BlockGrad"), kept, {"u"}))};
+  const Graph other = cantFail(std::move(second).freeze({stopped}, {})).graph;
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value p = builder.addVariable("p", Attrs()), a = builder.addVariable("a", Attrs()),
+              s = builder.addVariable("s", Attrs());
+  std::vector<std::string> inputs;
+  for (NodeId n : bodyInputs(other)) inputs.push_back(other.name(n).str());
+  const std::string places = inputs[0] == "x" ? "(1, 2)" : "(2, 1)";
+  const Attrs attrs = context.attrs({{"num_args", "6"},
+                                     {"num_outputs", "1"},
+                                     {"cond_input_locs", "(0,)"},
+                                     {"then_input_locs", "(1,)"},
+                                     {"else_input_locs", places}});
+  const Graph bodies[] = {testing::body("d = _copy(p)"), first, other};
+  const Value choice{cantFail(builder.add(*context.ops.find("_cond"), {p, a, s}, {"choice", attrs, NodeId(), bodies}))};
+  const Graph graph = cantFail(std::move(builder).freeze({choice}, {})).graph;
+  const std::string paths[] = {"choice/2/loop/0/m", "choice/1/q", "choice/2/z",
+                               "choice/2/loop/0/k", "choice/1/e", "choice/2/loop"};
+  for (double way : {1.0, 0.0}) {
+    const Binding bindings[] = {{"p", {1}, {way}}, {"a", {3, 2}, {1, 2, 3, 4, 5, 6}}, {"s", {2}, {1, 1}}};
+    const Graph made = cantFail(retaining(graph, {"a"}, paths));
+    const std::vector<Doubles> heads = values(made, bindings);
+    ASSERT_EQ(heads.size(), 2 + std::size(paths));
+    const size_t sizes[] = {6, 1, 6, 3, 6, 6};
+    for (size_t i = 0; i < std::size(paths); ++i) {
+      EXPECT_EQ(heads[2 + i], Doubles(sizes[i])) << paths[i];
+      EXPECT_EQ(made.table().gradient->heads[2 + i].of, paths[i]);
+    }
+  }
+}
+
 TEST(RetainInside, A_14_MxnetAndPrimitives) {
   const Graph graph = cantFail(retaining(loopFile("cf12"), {"w"}, std::string("_foreach0/0/tanh0")));
   const std::vector<Doubles> expected = values(graph, kCf12);

@@ -16,7 +16,7 @@ std::vector<AttrText> lengthTwo(StringRef numArgs, StringRef numStates, StringRe
       {"num_args", numArgs}, {"num_data", "0"}, {"num_states", numStates}, {"num_out_data", numOut}, {"length", "2"}};
 }
 
-Unrolled unroll(const Graph &graph, ArrayRef<Binding> bindings) {
+Expected<Unrolled> tryUnroll(const Graph &graph, ArrayRef<Binding> bindings) {
   InferRequest hints;
   for (const Binding &binding : bindings)
     hints.shapes.push_back({nodeNamed(graph, binding.name), DimsBuffer(ArrayRef(binding.shape))});
@@ -24,7 +24,11 @@ Unrolled unroll(const Graph &graph, ArrayRef<Binding> bindings) {
   UnrollOptions options;
   options.known = &known;
   options.rowOps = builtinRowOps();
-  Unrolled made = cantFail(unrollLoops(testContext(), graph, options));
+  return unrollLoops(testContext(), graph, options);
+}
+
+Unrolled unroll(const Graph &graph, ArrayRef<Binding> bindings) {
+  Unrolled made = cantFail(tryUnroll(graph, bindings));
   EXPECT_EQ(describeError(verifyGraph(made.graph, 5)), "success");
   return made;
 }
@@ -115,6 +119,60 @@ TEST(UnrollWrites, MUT_06_AWriteNobodyNeedsButForTheCall) {
   EXPECT_EQ(made.kept, std::vector<std::string>{kWriteWouldBeLost.str()});
   EXPECT_EQ(countFlows(made.graph), 1u);
   EXPECT_EQ(runWithState(made.graph, kStateAndOne), (std::vector<Doubles>{{2}, {5}}));
+}
+
+/// w is overwritten in each of n steps, and once more behind the loop.
+Graph overwritingLoop(StringRef loopName) {
+  Context &context = testContext();
+  GraphBuilder inside(context);
+  const Value x = inside.addVariable("x", Attrs()), s = inside.addVariable("s", Attrs()),
+              w = inside.addVariable("w", Attrs());
+  const Value as{cantFail(inside.add(*context.ops.find("_assign"), {w, x}, {"as"}))};
+  const Value t{cantFail(inside.add(*context.ops.find("elemwise_add"), {as, s}, {"t"}))};
+  const Graph step = cantFail(std::move(inside).freeze({t}, {})).graph;
+  // Inputs are in the order in which the head reads them.
+  std::vector<std::string> order;
+  for (NodeId n : bodyInputs(step)) order.push_back(step.name(n).str());
+  auto at = [&](StringRef name) { return std::to_string(llvm::find(order, name) - order.begin()); };
+  const std::string data = "[" + at("x") + "]", state = "[" + at("s") + "]", whole = "[" + at("w") + "]";
+  GraphBuilder builder(context);
+  const Value rows = builder.addVariable("rows", Attrs()), start = builder.addVariable("start", Attrs()),
+              variable = builder.addVariable("w", Attrs());
+  const Attrs attrs = context.attrs({{"num_args", "4"},
+                                     {"num_outputs", "1"},
+                                     {"num_out_data", "0"},
+                                     {"in_data_locs", data},
+                                     {"in_state_locs", state},
+                                     {"remain_locs", whole}});
+  const Value loop{cantFail(
+      builder.add(*context.ops.find("_foreach"), {rows, start, variable}, {loopName.str(), attrs, NodeId(), step}))};
+  const Value after{cantFail(builder.add(*context.ops.find("_assign"), {variable, loop}, {"after"}))};
+  return cantFail(std::move(builder).freeze({after}, {})).graph;
+}
+
+// The largest version is 65535. Whichever node makes one too many is named, in the loop or behind it.
+TEST(UnrollWrites, IR_09_VersionsThatDoNotFitAreRefused) {
+  const Graph graph = overwritingLoop("loop");
+  auto outcome = [&](const Graph &of, int64_t rows) {
+    return describeError(tryUnroll(of, {{"rows", {rows, 1}, {}}, {"start", {1}, {}}, {"w", {1}, {}}}));
+  };
+  EXPECT_EQ(outcome(graph, 65534), "success");
+  EXPECT_EQ(outcome(graph, 65535),
+            "[too_large] node 'after' makes version 65536 of variable 'w' with loops unrolled, but "
+            "the largest possible is 65535");
+  // Two loops over half as many rows each, and one more write.
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value rows = builder.addVariable("rows", Attrs()), start = builder.addVariable("start", Attrs()),
+              w = builder.addVariable("w", Attrs());
+  const KindRef loop = graph.kindHandle(nodeNamed(graph, "loop"));
+  Value last;
+  for (StringRef name : {"first", "second"})
+    last = Value{cantFail(builder.add(*loop->op, {rows, last.isValid() ? last : start, w},
+                                      {name.str(), loop->attrs, NodeId(), loop->bodies}))};
+  const Graph two = cantFail(std::move(builder).freeze({last}, {})).graph;
+  EXPECT_EQ(outcome(two, 32768), "[too_large] node 'second[32767]/as' makes version 65536 of variable 'w' with loops "
+                                 "unrolled, but the largest possible is 65535");
 }
 
 // In a shape of files of that age 0 is unknown.

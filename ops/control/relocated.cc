@@ -22,24 +22,35 @@ std::vector<uint32_t> operandsOf(const BodyFlow::Body &ports, ArrayRef<uint32_t>
   return operands;
 }
 
+/// By operand: how many inputs of the body it feeds, and the first of them.
+struct Fed {
+  size_t count = 0, first = 0;
+};
+std::vector<Fed> fedBy(const BodyFlow &flow, ArrayRef<uint32_t> operandOf) {
+  std::vector<Fed> fed(flow.operands.size());
+  for (auto [input, operand] : enumerate(operandOf))
+    if (!fed[operand].count++) fed[operand].first = input;
+  return fed;
+}
+
 // For each operand of a role, the input of the body that it feeds; none if some operand does not feed exactly one.
-std::optional<std::string> foreachPlaces(const BodyFlow &flow, BodyFlow::Operand role, ArrayRef<uint32_t> operandOf) {
+std::optional<std::string> foreachPlaces(const BodyFlow &flow, BodyFlow::Operand role, ArrayRef<Fed> fed) {
   std::vector<size_t> places;
   for (uint32_t operand = 0; operand < flow.operands.size(); ++operand) {
     if (flow.operands[operand] != role) continue;
-    if (llvm::count(operandOf, operand) != 1) return std::nullopt;
-    places.push_back(static_cast<size_t>(llvm::find(operandOf, operand) - operandOf.begin()));
+    if (fed[operand].count != 1) return std::nullopt;
+    places.push_back(fed[operand].first);
   }
   return listText(places);
 }
 
 // The position of each loop variable among the inputs of the body; none if one is missing.
 std::optional<std::vector<size_t>> variablePlaces(const BodyFlow &flow, ArrayRef<uint32_t> operandOf) {
+  const std::vector<Fed> fed = fedBy(flow, operandOf);
   std::vector<size_t> places;
   for (const BodyFlow::State &state : flow.states) {
-    const auto *at = llvm::find(operandOf, state.operand);
-    if (at == operandOf.end()) return std::nullopt;
-    places.push_back(static_cast<size_t>(at - operandOf.begin()));
+    if (!fed[state.operand].count) return std::nullopt;
+    places.push_back(fed[state.operand].first);
   }
   return places;
 }
@@ -97,9 +108,10 @@ Expected<KindRef> withBodies(Context &context, const NodeKind &kind, ArrayRef<Gr
   const StringRef name = kind.op->name;
   if (name == "_foreach") {
     using Operand = BodyFlow::Operand;
-    const auto data = foreachPlaces(*kind.flow, Operand::Rows, operandOf[0]),
-               states = foreachPlaces(*kind.flow, Operand::State, operandOf[0]),
-               others = foreachPlaces(*kind.flow, Operand::Whole, operandOf[0]);
+    const std::vector<Fed> fed = fedBy(*kind.flow, operandOf[0]);
+    const auto data = foreachPlaces(*kind.flow, Operand::Rows, fed),
+               states = foreachPlaces(*kind.flow, Operand::State, fed),
+               others = foreachPlaces(*kind.flow, Operand::Whole, fed);
     if (data && states && others)
       return with({{"in_data_locs", *data}, {"in_state_locs", *states}, {"remain_locs", *others}});
   }

@@ -133,7 +133,8 @@ void decomposeBackward(DecomposeRule &d) {
   order.insert(order.begin() + axes.rows - (axes.rows > axes.columns), static_cast<int64_t>(rank - 2));
   const Value along = d.emit(kTranspose, {d.x(0)}, {{"axes", d.tuple(order)}});
   const Value part = d.emit(kExpandDims, {along}, {{"axis", columns}});
-  const Value firstColumn = d.emit(kSum, {data}, {{"axis", columns}, {"keepdims", "True"}});  // for its shape
+  // For its shape alone, so that nothing keeps data.
+  const Value firstColumn = d.emit(kSum, {d.emit(kZerosLike, {data})}, {{"axis", columns}, {"keepdims", "True"}});
   AxisCut cut{static_cast<int64_t>(axes.rows)};
   if (p.k < 0) cut.begin = magnitude(p.k).nearest();
   const Value spread = d.emit(kBroadcastLike, {amongZeros(d, part, firstColumn, cut), data});

@@ -2,6 +2,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/retain_inside.h"
 
+#include "ir/dense_map.h"
 #include "ir/out_of_memory.h"
 #include "passes/infer.h"
 
@@ -106,9 +107,11 @@ Expected<GradientResult> buildOrders(Context &context, const Graph &graph, const
 
 // Each gradient is the head at the same position as before.
 void moveSlots(std::vector<GradientSlot> &slots, ArrayRef<Value> before, ArrayRef<Value> now) {
+  DenseMap<std::tuple<uint32_t, uint16_t, uint16_t>, size_t> positions;
+  auto keyOf = [](Value v) { return std::tuple(v.node.value, v.index, v.version); };
+  for (size_t i = 0; i < before.size(); ++i) positions.try_emplace(keyOf(before[i]), i);
   for (GradientSlot &slot : slots)
-    if (const auto *at = llvm::find(before, slot.value); at != before.end())
-      slot.value = now[static_cast<size_t>(at - before.begin())];
+    if (const auto at = positions.find(keyOf(slot.value)); at != positions.end()) slot.value = now[at->second];
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Each graph with marks is copied once, and once more for each node at which no gradient arrives; bodies are nested at most
-// kMaxBodyNesting deep. Tested by tests/retain_inside_test.cc
+// Each graph with marks is copied once, and once more if there are nodes at which no gradient arrives; bodies are nested at
+// most kMaxBodyNesting deep. Tested by tests/retain_inside_test.cc
 #include "passes/gradient/retain_inside.h"
 
 #include "passes/gradient/select.h"
@@ -8,10 +8,12 @@
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <map>
@@ -197,47 +199,97 @@ class Lifting {
   std::map<BodyKey, Lifted> lifted;
 };
 
-/// The graph with one more head: zeros of the shape of a node inside a body, made next to that node in every step.
-Expected<Graph> withZeros(Context &ctx, Widening &widening, const Graph &graph, const NodeInside &at, size_t level) {
-  GraphRewriter rewriter(ctx, graph);
-  const bool isHere = level == at.bodies.size();
-  const NodeId changed = isHere ? at.node : at.bodies[level].first;
-  uint32_t output = 0;
-  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    const NodeId n(id);
-    if (isHere || n != changed) {
-      rewriter.copy(n);
-      continue;
+/// Follows what `made` has to where `frozen`, made from it, has it.
+void follow(std::vector<NodeId> &newId, std::vector<Value> &newValue, const Frozen &frozen) {
+  for (NodeId &n : newId) n = n.isValid() ? frozen.newId[n.value] : n;
+  for (Value &v : newValue) v = v.isValid() ? frozen(v) : v;
+}
+
+using NodesInside = SmallVector<const NodeInside *, 4>;
+
+/// Adds heads for nodes inside bodies: zeros of their shapes, made next to them in every step. Each body is copied once.
+class ZeroHeads {
+ public:
+  ZeroHeads(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
+
+  /// The graph, at nesting level `level`, with one more head for each of the nodes, in this order.
+  Expected<Graph> addTo(const Graph &graph, ArrayRef<const NodeInside *> nodes, size_t level) {
+    const Below below = positionsBelow(graph, nodes, level);
+    std::vector<uint32_t> outputs(
+        nodes.size());  // by position in `nodes`: of the node with the body, in its wider form
+    GraphRewriter rewriter(ctx, graph);
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      const auto inside = below.find(id);
+      if (inside == below.end()) rewriter.copy(NodeId(id));
+      else if (Error error = widen(rewriter, NodeId(id), nodes, inside->second, level, outputs)) return error;
     }
+    SmallVector<Value, 16> heads(graph.heads());
+    for (const NodeInside *at : nodes) heads.push_back(Value{changedBy(*at, level)});
+    Expected<Rewritten> made = std::move(rewriter).finish(heads);
+    if (!made) return made.takeError();
+    GraphBuilder builder(ctx, made->graph);
+    heads.assign(made->graph.heads().begin(),
+                 made->graph.heads().begin() + static_cast<ptrdiff_t>(graph.heads().size()));
+    for (auto [i, at] : enumerate(nodes)) {
+      const NodeId changed = changedBy(*at, level);
+      Value zeros{made->newId[changed.value], static_cast<uint16_t>(outputs[i]), 0};
+      if (level == at->bodies.size()) {
+        zeros = made->newValue[graph.firstEntry(changed).value];
+        zeros = Value{builder.addKind(*ctx.ops.wellKnown.zerosLike, {zeros}, NodeId())};
+        builder.setName(zeros.node, graph.name(changed), "_no_gradient");
+      }
+      heads.push_back(zeros);
+    }
+    const Frozen frozen = cantFail(std::move(builder).freeze(heads, {}));
+    follow(made->newId, made->newValue, frozen);
+    GraphTable table = graph.table();
+    remap(table, {made->newId, graph.columns().entryBegin, made->newValue}, frozen.graph);
+    return frozen.graph.withTable(std::move(table));
+  }
+
+ private:
+  /// By node with bodies, by body: positions among the nodes that get a head.
+  using Below = DenseMap<uint32_t, std::vector<SmallVector<size_t, 4>>>;
+
+  static NodeId changedBy(const NodeInside &at, size_t level) {
+    return level == at.bodies.size() ? at.node : at.bodies[level].first;
+  }
+
+  static Below positionsBelow(const Graph &graph, ArrayRef<const NodeInside *> nodes, size_t level) {
+    Below below;
+    for (auto [i, at] : enumerate(nodes)) {
+      if (level == at->bodies.size()) continue;
+      const auto [owner, body] = at->bodies[level];
+      auto [inside, isNew] = below.try_emplace(owner.value);
+      if (isNew) inside->second.resize(graph.bodies(owner).size());
+      inside->second[body].push_back(i);
+    }
+    return below;
+  }
+
+  Error widen(GraphRewriter &rewriter, NodeId n, ArrayRef<const NodeInside *> nodes,
+              ArrayRef<SmallVector<size_t, 4>> inside, size_t level, std::vector<uint32_t> &outputs) {
+    const Graph &graph = rewriter.graph();
     SmallVector<LongerBody, 3> bodies;
-    for (const Graph &body : graph.bodies(n)) bodies.push_back({body, 0});
-    LongerBody &body = bodies[at.bodies[level].second];
-    Expected<Graph> longer = withZeros(ctx, widening, body.graph, at, level + 1);
-    if (!longer) return longer.takeError();
-    body = {*longer, 1};
+    for (auto [b, positions] : enumerate(inside)) {
+      NodesInside here;
+      for (size_t i : positions) here.push_back(nodes[i]);
+      Expected<Graph> longer = here.empty() ? graph.bodies(n)[b] : addTo(graph.bodies(n)[b], here, level + 1);
+      if (!longer) return longer.takeError();
+      bodies.push_back({*longer, here.size()});
+    }
     Expected<WiderNode> wider = widening.widen(graph, n, graph.kind(n), bodies);
     if (!wider) return wider.takeError();
-    output = wider->firstAdded;
+    uint32_t next = wider->firstAdded;
+    for (const SmallVector<size_t, 4> &positions : inside)
+      for (size_t i : positions) outputs[i] = next++;
     Widening::replace(rewriter, n, *wider);
+    return Error::success();
   }
-  SmallVector<Value, 16> heads(graph.heads());
-  heads.push_back(Value{changed});
-  Expected<Rewritten> made = std::move(rewriter).finish(heads);
-  if (!made) return made.takeError();
-  GraphBuilder builder(ctx, made->graph);
-  Value zeros{made->newId[changed.value], static_cast<uint16_t>(output), 0};
-  if (isHere) {
-    const NodeId n = builder.addKind(*ctx.ops.wellKnown.zerosLike, {zeros}, NodeId());
-    builder.setName(n, graph.name(changed), "_no_gradient");
-    zeros = Value{n};
-  }
-  heads.assign(made->graph.heads().begin(), made->graph.heads().end() - 1);
-  heads.push_back(zeros);
-  const Graph longer = cantFail(std::move(builder).freeze(heads, {})).graph;  // ids stay
-  GraphTable table = graph.table();
-  remap(table, {made->newId, graph.columns().entryBegin, made->newValue}, longer);
-  return longer.withTable(std::move(table));
-}
+
+  Context &ctx;
+  Widening &widening;
+};
 
 /// The paths of the taps that a gradient reaches.
 StringSet<> reachedPaths(const Graph &gradient, const OpDef *tap) {
@@ -253,18 +305,21 @@ Expected<Graph> retainPaths(Context &context, const Graph &gradient, ArrayRef<st
                             MoreOutputs *moreOutputs) {
   Widening widening(context, moreOutputs);
   const StringSet<> reached = reachedPaths(gradient, context.ops.wellKnown.tap);
-  Graph graph = gradient;
+  PathIndex index(gradient);
+  std::vector<NodeInside> unreached;
   for (const std::string &path : paths) {
     if (reached.contains(path)) continue;
-    Expected<std::optional<NodeInside>> found = findInside(graph, path);
+    Expected<std::optional<NodeInside>> found = index.find(path);
     if (!found) return found.takeError();
-    const std::optional<NodeInside> &at = *found;
-    if (!at)  // only gradients are emitted, and none of them needs the loop
+    if (!*found)  // only gradients are emitted, and none of them needs the loop
       return Failure(ErrorKind::Unreachable, "'" + path + "' is retained, but no emitted node has its shape");
-    Expected<Graph> longer = withZeros(context, widening, graph, *at, 0);
-    if (!longer) return longer;
-    graph = *longer;
+    unreached.push_back(std::move(**found));
   }
+  NodesInside nodes;
+  for (const NodeInside &at : unreached) nodes.push_back(&at);
+  Expected<Graph> longer = nodes.empty() ? gradient : ZeroHeads(context, widening).addTo(gradient, nodes, 0);
+  if (!longer) return longer;
+  const Graph graph = *longer;
   Lifting lifting(context, widening);
   Expected<const Lifted *> lifted = lifting.lift(graph);
   if (!lifted) return lifted.takeError();
@@ -272,15 +327,16 @@ Expected<Graph> retainPaths(Context &context, const Graph &gradient, ArrayRef<st
   const ArrayRef<Value> known = made.graph.heads();
   size_t nextZeros = gradient.heads().size();
   SmallVector<Value, 16> heads(known.take_front(nextZeros));
+  StringMap<Value> retained;
+  for (const Retained &row : made.retained) retained.try_emplace(row.path, row.value);
   for (const std::string &path : paths) {
-    const auto row = llvm::find_if(made.retained, [&](const Retained &retained) { return retained.path == path; });
-    heads.push_back(row == made.retained.end() ? known[nextZeros++] : row->value);
+    const auto row = retained.find(path);
+    heads.push_back(row == retained.end() ? known[nextZeros++] : row->second);
   }
   const Frozen frozen = cantFail(GraphBuilder(context, made.graph).freeze(heads, {}));
-  std::vector<NodeId> newId;
-  std::vector<Value> newValue;
-  for (NodeId n : made.newId) newId.push_back(n.isValid() ? frozen.newId[n.value] : n);
-  for (Value v : made.newValue) newValue.push_back(v.isValid() ? frozen(v) : v);
+  std::vector<NodeId> newId = made.newId;
+  std::vector<Value> newValue = made.newValue;
+  follow(newId, newValue, frozen);
   GraphTable table = graph.table();
   remap(table, {newId, graph.columns().entryBegin, newValue}, frozen.graph);
   for (const std::string &path : paths) {

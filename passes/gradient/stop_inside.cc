@@ -5,7 +5,6 @@
 #include "passes/gradient/select.h"
 #include "passes/rewriter.h"
 
-#include "ir/bodies.h"
 #include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
@@ -19,51 +18,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-SmallVector<NodeId, 2> nodesNamed(const Graph &graph, StringRef name) {
-  SmallVector<NodeId, 2> found;
-  for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    if (graph.name(NodeId(n)) == name) found.push_back(NodeId(n));
-  return found;
-}
-
-/// The node called `name`, or the k-th one for `name#k`; invalid if there is none, E-34 if there are several.
-Expected<NodeId> nodeNamed(const Graph &graph, StringRef name) {
-  const SmallVector<NodeId, 2> exact = nodesNamed(graph, name);
-  if (exact.size() == 1) return exact[0];
-  if (exact.size() > 1)
-    return Failure(ErrorKind::AmbiguousName,
-                   "name '" + name + "' is ambiguous: " + Twine(exact.size()) + " nodes have this name")
-        .at(exact[1])
-        .note("use '" + name + "#2' for the second one");
-  const auto [before, number] = name.rsplit('#');
-  size_t k = 0;
-  if (number.getAsInteger(10, k)) return NodeId();
-  const SmallVector<NodeId, 2> same = nodesNamed(graph, before);
-  return k > 0 && k <= same.size() ? same[k - 1] : NodeId();
-}
-
-/// A node whose name begins the path, the number of its body, and the rest.
-struct FirstStep {
-  NodeId node;
-  uint32_t body = 0;
-  StringRef rest;
-};
-
-// Names may have slashes of their own.
-Expected<std::optional<FirstStep>> firstStep(const Graph &graph, StringRef path) {
-  for (size_t slash = path.find('/'); slash != StringRef::npos; slash = path.find('/', slash + 1)) {
-    FirstStep step;
-    const auto [number, rest] = path.drop_front(slash + 1).split('/');
-    if (rest.empty() || number.getAsInteger(10, step.body)) continue;
-    Expected<NodeId> node = nodeNamed(graph, path.take_front(slash));
-    if (!node) return node.takeError();
-    step.node = *node;
-    step.rest = rest;
-    if (step.node.isValid() && step.body < graph.bodies(step.node).size()) return std::optional(step);
-  }
-  return std::nullopt;
-}
 
 /// Copies a graph at nesting level `level`, and each body below it that has nodes to mark, once.
 Expected<Graph> markBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, StringRef mark,
@@ -109,10 +63,48 @@ Expected<Graph> markInside(Context &context, const Graph &graph, ArrayRef<NodeIn
 
 }  // namespace
 
-Expected<std::optional<NodeInside>> findInside(const Graph &graph, StringRef path) {
+ArrayRef<NodeId> PathIndex::named(const Graph &graph, StringRef name) {
+  auto [at, isNew] = nodes.try_emplace(keyOf(graph));
+  for (uint32_t n = 0; isNew && n < graph.numNodes(); ++n) at->second[graph.name(NodeId(n))].push_back(NodeId(n));
+  const auto found = at->second.find(name);
+  return found == at->second.end() ? ArrayRef<NodeId>() : found->second;
+}
+
+/// The node called `name`, or the k-th one for `name#k`; invalid if there is none, E-34 if there are several.
+Expected<NodeId> PathIndex::nodeNamed(const Graph &graph, StringRef name) {
+  const ArrayRef<NodeId> exact = named(graph, name);
+  if (exact.size() == 1) return exact[0];
+  if (exact.size() > 1)
+    return Failure(ErrorKind::AmbiguousName,
+                   "name '" + name + "' is ambiguous: " + Twine(exact.size()) + " nodes have this name")
+        .at(exact[1])
+        .note("use '" + name + "#2' for the second one");
+  const auto [before, number] = name.rsplit('#');
+  size_t k = 0;
+  if (number.getAsInteger(10, k)) return NodeId();
+  const ArrayRef<NodeId> same = named(graph, before);
+  return k > 0 && k <= same.size() ? same[k - 1] : NodeId();
+}
+
+// Names may have slashes of their own.
+Expected<std::optional<PathIndex::FirstStep>> PathIndex::firstStep(const Graph &graph, StringRef path) {
+  for (size_t slash = path.find('/'); slash != StringRef::npos; slash = path.find('/', slash + 1)) {
+    FirstStep step;
+    const auto [number, rest] = path.drop_front(slash + 1).split('/');
+    if (rest.empty() || number.getAsInteger(10, step.body)) continue;
+    Expected<NodeId> node = nodeNamed(graph, path.take_front(slash));
+    if (!node) return node.takeError();
+    step.node = *node;
+    step.rest = rest;
+    if (step.node.isValid() && step.body < graph.bodies(step.node).size()) return std::optional(step);
+  }
+  return std::nullopt;
+}
+
+Expected<std::optional<NodeInside>> PathIndex::find(StringRef path) {
   NodeInside found;
   found.path = path.str();
-  std::vector<Graph> graphs = {graph};
+  std::vector<Graph> graphs = {root};
   auto within = [&](Error error) {
     for (size_t level = found.bodies.size(); level-- > 0;)
       error = withinBody(std::move(error), graphs[level], found.bodies[level].first, found.bodies[level].second);

@@ -2,10 +2,14 @@
 // Tested by tests/stop_inside_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/bodies.h"
 
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+
+#include <map>
+#include <optional>
+#include <string>
 
 namespace gradc {
 
@@ -16,9 +20,33 @@ struct NodeInside {
   std::string path;                                          // as it was given
 };
 
-/// The node that a path names; nullopt if there is none. AmbiguousName if several nodes have a name in the path; `name#2` is the
-/// second one.
-llvm::Expected<std::optional<NodeInside>> findInside(const Graph &graph, llvm::StringRef path);
+/// Finds nodes inside bodies by their paths. The names of each graph are listed once, so many paths take linear time.
+class PathIndex {
+ public:
+  explicit PathIndex(const Graph &graph) : root(graph) {}
+
+  /// The node that a path names; nullopt if there is none. AmbiguousName if several nodes have a name in the path; `name#2` is
+  /// the second one.
+  llvm::Expected<std::optional<NodeInside>> find(llvm::StringRef path);
+
+ private:
+  /// A node whose name begins the path, the number of its body, and the rest.
+  struct FirstStep {
+    NodeId node;
+    uint32_t body = 0;
+    llvm::StringRef rest;
+  };
+  llvm::ArrayRef<NodeId> named(const Graph &graph, llvm::StringRef name);
+  llvm::Expected<NodeId> nodeNamed(const Graph &graph, llvm::StringRef name);
+  llvm::Expected<std::optional<FirstStep>> firstStep(const Graph &graph, llvm::StringRef path);
+
+  const Graph root;                                                        // keeps all graphs below it
+  std::map<BodyKey, llvm::StringMap<llvm::SmallVector<NodeId, 1>>> nodes;  // by graph and name
+};
+
+inline llvm::Expected<std::optional<NodeInside>> findInside(const Graph &graph, llvm::StringRef path) {
+  return PathIndex(graph).find(path);
+}
 
 /// The graph with `__stop_gradient__` on these nodes, so that no gradient enters their outputs. Ids and names stay; other
 /// nodes with the same body keep it as it was.

@@ -1,8 +1,10 @@
 // Tested by tests/control_flow_test.cc
 #include "passes/memory/flow_plans.h"
+#include "passes/memory/lifetimes.h"
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/tensor.h"
 
@@ -39,18 +41,24 @@ Expected<std::vector<FlowPlan>> FlowPlanner::planFlows(const Graph &graph, const
     if (!isKnown || (!isWanted && kind.mutated.isEmpty())) continue;
     FlowPlan flow;
     flow.node = n;
-    flow.ownBytes = static_cast<int64_t>(flowWorkspace(kind, in, outputRequests));
+    const Dim ownBytes = flowWorkspace(kind, in, outputRequests);
+    flow.ownBytes = ownBytes.nearest();
     int64_t most = 0;
     for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
-      std::vector<Request> headRequests;
-      for (size_t h = 0; h < kind.bodies[b].heads().size(); ++h)
-        headRequests.push_back(wantsHead(*kind.flow, b, h, outputRequests) ? Request::Write : Request::Null);
-      auto planned = planBody(kind.bodies[b], row.bodies[b], std::move(headRequests));
+      auto planned = planBody(kind.bodies[b], row.bodies[b],
+                              headRequests(*kind.flow, b, kind.bodies[b].heads().size(), outputRequests));
       if (!planned) return withinBody(planned.takeError(), graph, n, b);
       most = std::max(most, (*planned)->plan->plannedBytes);
       flow.bodies.push_back(std::move(*planned));
     }
-    flow.bytes = flow.ownBytes + most;
+    const Dim bytes = ownBytes + most;
+    if (bytes > kMaxTotalBytes)
+      return Failure(ErrorKind::TooLarge,
+                     "operator '" + graph.opName(n) + "', " + graph.describe(n) +
+                         ": its states and the plan of its body have more than 2^62 bytes together, "
+                         "which no memory plan can hold")
+          .at(n);
+    flow.bytes = bytes.nearest();
     flows.push_back(std::move(flow));
   }
   return flows;
@@ -83,7 +91,7 @@ Error checkFlowPlans(const Graph &graph, const std::vector<FlowPlan> &flows) {
   auto add = [&](const Graph &of, const std::vector<FlowPlan> &list) -> Error {
     for (const FlowPlan &flow : list)
       for (const std::shared_ptr<const BodyPlan> &body : flow.bodies) {
-        if (flow.ownBytes + body->plan->plannedBytes > flow.bytes || flow.ownBytes % kPlanAlignment != 0)
+        if (Dim(flow.ownBytes) + body->plan->plannedBytes > flow.bytes || flow.ownBytes % kPlanAlignment != 0)
           return Failure(ErrorKind::BadPlan, "at " + of.describe(flow.node) + ": a body takes " +
                                                  Twine(body->plan->plannedBytes) + " bytes of a workspace of " +
                                                  Twine(flow.bytes))

@@ -17,9 +17,6 @@ namespace {
 
 int64_t rounded(int64_t bytes) { return static_cast<int64_t>(alignTo(static_cast<uint64_t>(bytes), kPlanAlignment)); }
 
-/// The most bytes that all tensors and workspaces of a plan may have together, so that no sum of them overflows.
-constexpr int64_t kMaxTotalBytes = int64_t{1} << 62;
-
 class LifetimeBuilder {
  public:
   LifetimeBuilder(const Graph &graph, const Inference &inference, const RequestTable &requests,

@@ -9,6 +9,9 @@
 
 namespace gradc {
 
+/// The most bytes that all tensors and workspaces of a plan may have together, so that no sum of them overflows.
+inline constexpr int64_t kMaxTotalBytes = int64_t{1} << 62;
+
 struct Interval {
   uint32_t begin, end;  // first and last step, both inclusive
   int64_t bytes;        // rounded up to kPlanAlignment

@@ -21,8 +21,6 @@
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/Sequence.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -44,7 +42,7 @@ class Lowering {
            bool isBody = false)
       : ctx(ctx), graph(graph), target(target), known(known), isBody(isBody), bodies(bodies), rewriter(ctx, graph),
         builder(rewriter.builder()), entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()),
-        at(graph, NodeId()), loose(graph) {
+        at(graph, NodeId()), loose(graph), names(graph, 0) {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
     for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
@@ -118,17 +116,19 @@ class Lowering {
   }
 
   // `waiting` are to get the dependencies of the node that they replace. A gradient operator without a forward node would take
-  // the first of them for one: a copy of what it reads waits in its place.
+  // the first of them for one: a copy of what it reads waits in its place. One that reads nothing has nothing to wait for.
   void letOperandsWait(SmallVectorImpl<NodeId> &waiting) {
-    made.clear();
-    for (NodeId &node : waiting) {
-      const NodeId emitted = node;
-      if (builder.kind(node).op->flags.isBackward && !entries.forward(node).isValid()) {
-        node = builder.addKind(*ctx.ops.wellKnown.copy, builder.inputs(emitted)[0], NodeId());
-        builder.setInput(emitted, 0, Value{node});
-        made.push_back(node);
+    waiting.clear();
+    for (NodeId emitted : std::exchange(made, {})) {
+      const bool takesForward = builder.kind(emitted).op->flags.isBackward && !entries.forward(emitted).isValid();
+      if (takesForward && !builder.inputs(emitted).empty()) {
+        const NodeId copy = builder.addKind(*ctx.ops.wellKnown.copy, builder.inputs(emitted)[0], NodeId());
+        builder.setInput(emitted, 0, Value{copy});
+        made.push_back(copy);
+        waiting.push_back(copy);
       }
       made.push_back(emitted);
+      if (!takesForward) waiting.push_back(emitted);
     }
   }
 
@@ -324,21 +324,10 @@ class Lowering {
   // The node that yields the first output takes over the name.
   void nameNodes(ArrayRef<Value> outputs, uint32_t first) {
     const Value *named = find_if(outputs, [&](Value v) { return v.isValid() && v.node.value >= first; });
-    uint32_t number = 0;
     for (NodeId node : made) {
       const bool isNamed = named != outputs.end() && named->node == node;
-      builder.setName(node, isNamed ? graph.name(current).str() : freeName(graph.name(current), number), "");
+      builder.setName(node, isNamed ? graph.name(current).str() : names.takeNumbered(graph.name(current)), "");
     }
-  }
-
-  // `<base>_<number>`, the first that is not taken (NAME-09).
-  std::string freeName(StringRef base, uint32_t &number) {
-    if (names.empty())
-      for (uint32_t n = 0; n < graph.numNodes(); ++n) names.insert(graph.name(NodeId(n)));
-    std::string name;
-    do name = base.str() + "_" + utostr(number++);
-    while (!names.insert(name).second);
-    return name;
   }
 
   LoweredSite site() const { return {graph, current, target}; }
@@ -380,7 +369,7 @@ class Lowering {
   EmittedOrder order;            // of these nodes
   const LooseWrites loose;       // of the graph
   BitVector isWaitedFor;         // waitedForNodes
-  StringSet<> names;             // filled when a free name is first needed
+  FreeNames names;               // NAME-09
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
   const OpDef *around = nullptr;  // in a body, when needs are listed: the operator they are listed for
 };

@@ -9,28 +9,20 @@ using namespace llvm;
 
 namespace gradc {
 
-MxnetBody::MxnetBody(Context &context, const Graph &body) : context(context), builder(context, body) {
-  for (uint32_t n = 0; n < body.numNodes(); ++n) {
-    names.insert(body.name(NodeId(n)));
+MxnetBody::MxnetBody(Context &context, const Graph &body) : context(context), builder(context, body), names(body, 0) {
+  for (uint32_t n = 0; n < body.numNodes(); ++n)
     for (size_t i = 0; i < body.inputs(NodeId(n)).size() && !body.kind(NodeId(n)).mutated.isEmpty(); ++i)
       if (const Value v = body.inputs(NodeId(n))[i]; body.kind(NodeId(n)).isMutated(i)) {
         Write &last = writes[v.node.value];
         if (!last.node.isValid() || v.version >= last.version) last = {NodeId(n), v.version};
       }
-  }
 }
 
-std::string MxnetBody::freeName(StringRef base) {
-  std::string name = base.str();
-  for (uint32_t number = 0; !names.insert(name).second;) name = base.str() + "_" + std::to_string(number++);
-  return name;
-}
-
-Value MxnetBody::variable(StringRef name) { return builder.addVariable(freeName(name), Attrs()); }
+Value MxnetBody::variable(StringRef name) { return builder.addVariable(names.take(name), Attrs()); }
 
 Value MxnetBody::emit(const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs) {
   const NodeId n = builder.addKind(cantFail(context.kind(op, context.attrs(attrs))), operands, NodeId());
-  builder.setName(n, freeName((op.name + "_" + Twine(n.value)).str()), "");
+  builder.setName(n, names.take((op.name + "_" + Twine(n.value)).str()), "");
   return Value{n};
 }
 
@@ -72,7 +64,7 @@ Value MxnetBody::inlined(const Graph &graph, ArrayRef<Value> given) {
       rewriter.replace(NodeId(n), given.front(), {});
       given = given.drop_front();
     } else {
-      builder.setName(rewriter.copy(NodeId(n)), freeName(graph.name(NodeId(n))), "");
+      builder.setName(rewriter.copy(NodeId(n)), names.take(graph.name(NodeId(n))), "");
     }
   return rewriter(graph.heads()[0]);
 }

@@ -5,8 +5,7 @@
 #include "ir/dense_map.h"
 #include "ir/graph_builder.h"
 #include "ops/primitives.h"
-
-#include "llvm/ADT/StringSet.h"
+#include "passes/free_names.h"
 
 #include <set>
 
@@ -70,13 +69,12 @@ class MxnetBody {
     NodeId node;
     uint16_t version = 0;
   };
-  std::string freeName(llvm::StringRef base);
   /// Of a variable that the body overwrites, the last value; other values stay.
   Value afterWrites(Value value);
 
   Context &context;
   GraphBuilder builder;
-  llvm::StringSet<> names;
+  FreeNames names;
   DenseMap<uint32_t, Write> writes;  // by variable: the last
   llvm::SmallVector<Value, 8> heads;
   std::set<std::pair<uint32_t, uint16_t>> yielded;

@@ -190,7 +190,7 @@ void NaiveRun::prepareBodies(NodeId n, Call &c) {
   const NodeKind &kind = graph.kind(n);
   // Whichever states are wanted.
   const std::vector<Request> none(c.out.size(), Request::Null);
-  workspaces[n.value].assign(flowWorkspace(kind, c.in, none) / 8 + 1, 0);
+  workspaces[n.value].assign(static_cast<size_t>(flowWorkspace(kind, c.in, none).nearest()) / 8 + 1, 0);
   c.call.workspace = workspaces[n.value].data();
   for (size_t o = 0; o < c.out.size(); ++o)
     if (c.out[o].size() == 0) c.requests[o] = Request::Null;  // as in the executor

@@ -78,12 +78,12 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward, ArrayRef<std::st
 }
 
 /// The node inside a body that a text names. One of its outputs cannot be named by itself.
-Expected<std::optional<NodeInside>> insideNamed(const Graph &graph, StringRef text) {
-  Expected<std::optional<NodeInside>> found = findInside(graph, text);
+Expected<std::optional<NodeInside>> insideNamed(PathIndex &index, StringRef text) {
+  Expected<std::optional<NodeInside>> found = index.find(text);
   if (!found || *found) return found;
   const auto [path, output] = text.rsplit(':');
   if (output.empty()) return found;
-  found = findInside(graph, path);
+  found = index.find(path);
   if (found && *found)
     return Failure(ErrorKind::UnsupportedOption, "'" + text + "' is one output of a node in a body, expected the node")
         .at((*found)->bodies.front().first)
@@ -94,6 +94,7 @@ Expected<std::optional<NodeInside>> insideNamed(const Graph &graph, StringRef te
 /// Takes the names of nodes inside bodies off the lists, and returns the nodes.
 Expected<std::vector<NodeInside>> takeInside(const Graph &graph, ArrayRef<std::vector<std::string> *> options) {
   const NameIndex names(graph);
+  PathIndex paths(graph);
   std::vector<NodeInside> inside;
   for (std::vector<std::string> *lists : options) {
     std::vector<std::string> kept;
@@ -102,7 +103,7 @@ Expected<std::vector<NodeInside>> takeInside(const Graph &graph, ArrayRef<std::v
       StringRef(list).split(texts, names.hasName(list) ? '\0' : ',');
       for (StringRef text : texts) {
         Expected<std::optional<NodeInside>> found = std::nullopt;
-        if (text.contains('/') && !names.hasName(text)) found = insideNamed(graph, text);
+        if (text.contains('/') && !names.hasName(text)) found = insideNamed(paths, text);
         if (!found) return found.takeError();
         if (*found) inside.push_back(**found);
         else kept.push_back(text.str());
