@@ -4,6 +4,7 @@
 #include "tests/support/linear_time.h"
 #include "tests/support/test_graph.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/graph_of_blocks.h"
 
 #include <gtest/gtest.h>
@@ -70,6 +71,61 @@ BlockProgram branches(uint32_t n) {
   return made.lossOf(x);
 }
 
+/// Programs that are large in one way each.
+BlockProgram manyParameters(uint32_t n) {
+  Builder made;
+  std::string x = "p";
+  for (uint32_t k = 0; k < n; ++k) {
+    const std::string number = std::to_string(k), p = "p" + number, y = "y" + number;
+    made.declare(0, p).isParameter = true;
+    made.program.parameters.push_back({made.program.intern(p), true});
+    made.op(0, "elementwise_mul", {{"X", {x}}, {"Y", {p}}}, y);
+    x = y;
+  }
+  return made.lossOf(x);
+}
+
+/// One operator with n variables in a slot, each of which an operator yields.
+BlockProgram manySlots(uint32_t n) {
+  Builder made;
+  std::vector<std::string> terms;
+  for (uint32_t k = 0; k < n; ++k) {
+    terms.push_back("y" + std::to_string(k));
+    made.op(0, "tanh", {{"X", {"p"}}}, terms.back());
+  }
+  made.declare(0, "all");
+  addOp(made.program, 0, "sum", {{"X", terms}}, {{"Out", {"all"}}});
+  return made.lossOf("all");
+}
+
+/// Every operator overwrites the variable that it reads.
+BlockProgram oneName(uint32_t n) {
+  Builder made;
+  made.op(0, "tanh", {{"X", {"p"}}}, "y");
+  for (uint32_t k = 1; k < n; ++k) addOp(made.program, 0, "tanh", {{"X", {"y"}}}, {{"Out", {"y"}}});
+  return made.lossOf("y");
+}
+
+/// n arrays of one element each.
+BlockProgram manyArrays(uint32_t n) {
+  Builder made;
+  made.program.addVariable(0, {made.program.intern("i"), FluidType::LodTensor, FluidType::Int64, {1}});
+  TestContext context;
+  addOp(made.program, 0, "fill_constant", {}, {{"Out", {"i"}}}).attrs =
+      context.attrs({{"dtype", intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64))},
+                     {"shape", intsAttrText(AttrTag::Longs, {1})},
+                     {"value", floatAttrText(AttrTag::Float, 0)}});
+  std::string x = "p";
+  for (uint32_t k = 0; k < n; ++k) {
+    const std::string number = std::to_string(k), array = "a" + number, y = "y" + number;
+    made.program.addVariable(0, {made.program.intern(array), FluidType::LodTensorArray, FluidType::Fp64, {1}});
+    addOp(made.program, 0, "write_to_array", {{"X", {x}}, {"I", {"i"}}}, {{"Out", {array}}});
+    made.op(0, "read_from_array", {{"X", {array}}, {"I", {"i"}}}, y);
+    x = y;
+  }
+  return made.lossOf(x);
+}
+
 using Maker = BlockProgram (*)(uint32_t);
 
 double secondsToEmit(Maker make, uint32_t n) {
@@ -95,6 +151,55 @@ double secondsAsAFile(Maker make, uint32_t n) {
     TestContext context;
     const std::string json = text(file);
     EXPECT_EQ(cantFail(readBlocks(context, json)).program.blocks.size(), file.program.blocks.size());
+  });
+}
+
+struct Axis {
+  const char *name;
+  uint32_t n;
+  Maker make;
+};
+constexpr Axis kAxes[] = {{"ManyParameters", 1000, manyParameters},
+                          {"ManySlots", 1000, manySlots},
+                          {"OneName", 1000, oneName},
+                          {"ManyArrays", 500, manyArrays}};
+
+class BlockAxes : public ::testing::TestWithParam<Axis> {};
+
+TEST_P(BlockAxes, CLI_06_Gradient) {
+  expectLinear(GetParam().n, [&](uint32_t n) {
+    const BlockProgram program = GetParam().make(n);
+    return secondsOf([&] {
+      TestContext context;
+      cantFail(appendBackward(context, BlockProgram(program), lossOf()));
+    });
+  });
+}
+
+TEST_P(BlockAxes, CLI_06_AsAGraph) {
+  expectLinear(GetParam().n, [&](uint32_t n) {
+    TestContext context;
+    const BlockProgram program = cantFail(appendBackward(context, GetParam().make(n), lossOf())).program;
+    BlockGraphOptions options;
+    options.heads = {GetParam().make == manyParameters ? "p0@GRAD" : "p@GRAD"};
+    return secondsOf([&] { cantFail(graphOfBlocks(context, program, options)); });
+  });
+}
+
+TEST_P(BlockAxes, CLI_06_AsAFile) {
+  expectLinear(GetParam().n, [&](uint32_t n) { return secondsAsAFile(GetParam().make, n); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, BlockAxes, ::testing::ValuesIn(kAxes),
+                         [](const ::testing::TestParamInfo<Axis> &info) { return info.param.name; });
+
+TEST(BlockScale, CLI_06_ManyHeadsAsAGraph) {
+  expectLinear(1000, [](uint32_t n) {
+    TestContext context;
+    const BlockProgram program = chain(n);
+    BlockGraphOptions options;
+    for (uint32_t k = 0; k < n; ++k) options.heads.push_back("y" + std::to_string(k));
+    return secondsOf([&] { cantFail(graphOfBlocks(context, program, options)); });
   });
 }
 
