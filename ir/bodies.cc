@@ -74,9 +74,15 @@ std::string bodyPath(ArrayRef<NestedGraph> list, size_t position) {
 Error withinBody(Error error, const Graph &graph, NodeId owner, uint32_t body) {
   return amend(std::move(error), [&](GradcError &info) {
     info.message = bodyStep(graph, owner, body) + " > " + info.message;
+    const Graph inside(graph.bodies(owner)[body]);
+    const NodeId node = info.place.node;
+    // In a body a node is stopped as a whole: its outputs have no names of their own.
+    const bool isNamed = info.place.path.empty() && node.isValid() && node.value < inside.numNodes();
     for (Note &note : info.notes)
-      if (note.remedy == Remedy::StopGradient)
+      if (note.remedy == Remedy::StopGradient) {
+        if (isNamed) note.subject = inside.name(node).str();
         note.subject = (graph.name(owner) + "/" + Twine(body) + "/" + note.subject).str();
+      }
     info.place.path.insert(info.place.path.begin(), {owner, body});
   });
 }

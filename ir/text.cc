@@ -2,7 +2,7 @@
 #include "ir/text.h"
 
 #include "ir/body_roles.h"
-#include "ir/json_text.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -18,12 +18,6 @@ template <class T, class Print> void printList(raw_ostream &os, ArrayRef<T> list
   }
 }
 
-std::string quote(StringRef text) {
-  std::string quoted;
-  appendQuoted(quoted, text);
-  return quoted;
-}
-
 // A value is quoted if a reader could not see where it ends.
 bool isPlain(StringRef value) {
   int depth = 0;
@@ -33,7 +27,7 @@ bool isPlain(StringRef value) {
     if (static_cast<unsigned char>(c) <= ' ' ? c != ' ' || !depth : StringRef("\"\\{}=").contains(c)) return false;
     if (c == ',' && !depth) return false;
   }
-  return !value.empty() && depth == 0;
+  return !value.empty() && depth == 0 && isPrintable(value);
 }
 
 void printAttrs(raw_ostream &os, const Graph &graph, NodeId n) {
@@ -41,9 +35,9 @@ void printAttrs(raw_ostream &os, const Graph &graph, NodeId n) {
   if (pairs.empty()) return;
   os << " {";
   printList(os, pairs, [&](const AttrText &pair) {
-    os << pair.key << '=';
+    os << printable(pair.key) << '=';
     if (isPlain(pair.value)) os << pair.value;
-    else os << quote(pair.value);
+    else os << quoted(pair.value);
   });
   os << '}';
 }
@@ -69,12 +63,12 @@ void printNode(raw_ostream &os, const Graph &graph, NodeId n) {
   if (graph.isVariable(n)) {
     os << "variable";
   } else {
-    os << graph.opName(n) << '(';
+    os << printable(graph.opName(n)) << '(';
     printList(os, graph.inputs(n), [&](Value v) { os << valueText(v); });
     os << ')';
   }
   printAttrs(os, graph, n);
-  if (!graph.name(n).empty()) os << ' ' << quote(graph.name(n));
+  if (!graph.name(n).empty()) os << ' ' << quoted(graph.name(n));
 }
 
 void printTitle(raw_ostream &os, const NestedGraph &nested, const Graph &parent) {

@@ -36,11 +36,12 @@ uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
 
 class ListRunner final : public MovableRunner {
  public:
-  /// `place`: text of `step`, which is in the enclosing graph. `hooks` may be null.
+  /// `place`: text of `step`, which is in the enclosing graph. `hooks` may be null. `maxSteps`: runs of the body each time its
+  /// node runs.
   ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place, BodyHooks *hooks,
-             bool isDecision)
+             bool isDecision, uint64_t maxSteps)
       : list(std::move(prepared)), places(std::move(places)), step(step), place(std::move(place)),
-        inputs(bodyInputs(list.graph)), hooks(hooks), isDecision(isDecision) {
+        inputs(bodyInputs(list.graph)), hooks(hooks), isDecision(isDecision), maxSteps(maxSteps) {
     list.resolve();
     sites.resize(list.graph.numEntries());
     for (uint32_t i = 0; i < list.operandEntry.size(); ++i) sites[list.operandEntry[i].value].push_back(i);
@@ -60,6 +61,8 @@ class ListRunner final : public MovableRunner {
     places.move(list, arena);
     list.resolve();
   }
+
+  void startNode() override { numSteps = 0; }
 
   void setFailure(Error *slot) override { list.setFailure(slot); }
 
@@ -81,6 +84,7 @@ class ListRunner final : public MovableRunner {
   }
 
   void run(const RandomKey &key) override {
+    if (++numSteps > maxSteps) return refuseStep();
     NodeId node;
     list.setRandom(key.seed, key.step);
     ++site.step;
@@ -105,6 +109,14 @@ class ListRunner final : public MovableRunner {
   }
 
  private:
+  /// An error of the node, so without a place in the body.
+  void refuseStep() const {
+    const std::string text = ("the loop goes on after " + Twine(maxSteps) + " steps, which is the limit").str();
+    if (!list.failure) throw KernelError{text, ErrorKind::LengthMismatch};
+    *list.failure = Failure(ErrorKind::LengthMismatch, text)
+                        .remedy(Remedy::AllowMoreSteps, "a larger limit, ExecOptions::maxSteps, allows more");
+  }
+
   void runHooked(const Instruction &instruction) const {
     hooks->run(list.graph, instruction.node, list.call(instruction),
                [&](const KernelCall &call) { instruction.run(call); });
@@ -146,6 +158,8 @@ class ListRunner final : public MovableRunner {
   const std::vector<NodeId> inputs;
   BodyHooks *const hooks;
   const bool isDecision;
+  const uint64_t maxSteps;
+  uint64_t numSteps = 0;                        // since the node started
   std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it
 };
 
@@ -172,13 +186,21 @@ ExecOptions optionsInside(const ExecOptions &options, const BodyPlan &plan, Node
   return inside;
 }
 
+/// The most runs of body `b` that the options allow.
+uint64_t maxStepsOf(const BodyFlow &flow, uint32_t b, const ExecOptions &options) {
+  const bool isStep = flow.form == BodyFlow::Form::Loop && !flow.isDecision(b);
+  return isStep && options.maxSteps ? *options.maxSteps : UINT64_MAX;
+}
+
 LLVM_ATTRIBUTE_NOINLINE PreparedBody runnerOf(InstructionList list, const BodyPlan &plan, const BodySite &site,
-                                              BodyStep step, std::string place, BodyHooks *hooks, bool isDecision) {
+                                              BodyStep step, std::string place, const ExecOptions &options,
+                                              const BodyFlow &flow) {
   PreparedBody made;
   made.ownedBytes = list.ownedBytes;
   ArenaPlaces places(list, *plan.plan, site.arena);
-  made.runner =
-      std::make_unique<ListRunner>(std::move(list), std::move(places), step, std::move(place), hooks, isDecision);
+  made.runner = std::make_unique<ListRunner>(std::move(list), std::move(places), step, std::move(place),
+                                             options.overrides ? options.overrides->bodies : nullptr,
+                                             flow.isDecision(step.body), maxStepsOf(flow, step.body, options));
   return made;
 }
 
@@ -191,8 +213,7 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   const std::unique_ptr<Expected<InstructionList>> list(new Expected<InstructionList>(
       prepareInstructions(plan.graph, *plan.inference, plan.requests, *plan.plan, *inside, &site)));
   if (!*list) return list->takeError();
-  return runnerOf(std::move(**list), plan, site, {n, b}, bodyStep(graph, n, b),
-                  options.overrides ? options.overrides->bodies : nullptr, graph.kind(n).flow->isDecision(b));
+  return runnerOf(std::move(**list), plan, site, {n, b}, bodyStep(graph, n, b), options, *graph.kind(n).flow);
 }
 
 }  // namespace gradc

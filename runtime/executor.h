@@ -16,6 +16,7 @@
 #include "runtime/kernels/prepared_kernel.h"
 
 #include <memory>
+#include <optional>
 
 namespace gradc {
 
@@ -74,6 +75,8 @@ struct ExecOptions {
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;  // of random operators
+  /// The most steps that a loop may run, in bodies too; one more is the error LengthMismatch. None: a loop's own bound alone.
+  std::optional<uint64_t> maxSteps = std::nullopt;
   /// Read by a Session, which makes kernels and plan; an Executor takes the groups of its `kernels` (KernelSet::fuse). A
   /// monitor or overrides disable fusion.
   FusionOptions fusion = {};

@@ -82,6 +82,7 @@ void InstructionList::addExtras(const InstructionExtras &extras, KernelCall &cal
   call.random = extras.random;
   call.state = extras.state;
   call.bodies = ArrayRef(runnerList).slice(extras.firstRunner, extras.numRunners);
+  for (uint32_t r = 0; r < extras.numRunners; ++r) runners[extras.firstRunner + r]->startNode();
 }
 
 void InstructionList::setRandom(uint64_t seed, uint64_t step) {

@@ -59,6 +59,8 @@ class MovableRunner : public BodyRunner {
   virtual void moveArena(char *arena) = 0;
   /// Instructions, operands and buffers, those of nested bodies included.
   virtual size_t heapBytes() const = 0;
+  /// The node of the body is about to run: its steps count from here (ExecOptions::maxSteps).
+  virtual void startNode() = 0;
   /// Where kernels of the body leave errors (KernelCall::failure): the slot of the enclosing list.
   virtual void setFailure(llvm::Error *slot) = 0;
   /// From now on, records when the nodes of the body run, and counts its runs from 0. `owner`: the number in the log of the

@@ -347,6 +347,23 @@ TEST_F(BlockGraphTest, E_48_SectionsArePartsOfTheAxis) {
   EXPECT_EQ(StringRef(errorOf({6, -1})).substr(0, 15), "[bad_attribute]");
 }
 
+TEST_F(BlockGraphTest, E_48_ASplitHasAsManyPartsAsOutputs) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a", "b"}) declare(0, name, FluidType::Fp64);
+  program.find(0, program.texts.find("x"))->shape = {6};
+  auto errorOf = [&](int64_t number) {
+    program.blocks[0].ops.clear();
+    add(0, "split", {{"X", {"x"}}}, {{"Out", {"a", "b"}}},
+        {{"axis", intAttrText(AttrTag::Int, 0)}, {"num", intAttrText(AttrTag::Int, number)}});
+    return error();
+  };
+  EXPECT_EQ(errorOf(2), "success");
+  EXPECT_EQ(errorOf(0), "success") << "not given";
+  for (int64_t number : {1, 3, -1, 2147483647})
+    EXPECT_EQ(errorOf(number), "[bad_attribute] block 0, operator 0 (split): attribute 'num' is " +
+                                   std::to_string(number) + ", expected 2, the number of outputs");
+}
+
 TEST_F(BlockGraphTest, E_48_AtLeastOneElementIsSelected) {
   addBlock(program, std::nullopt, {});
   for (const char *name : {"x", "a", "b"}) declare(0, name, FluidType::Fp64);

@@ -362,5 +362,74 @@ TEST_F(Cli, DiffNamesTheDifference) {
   EXPECT_EQ(result.out, "node 'z' (tanh) on the left, node 'z' (relu) on the right\n");
 }
 
+// A verb may replace the graph that it read by one made of it. Everything else that is read stays.
+TEST_F(Cli, OnlyAGraphReplacesTheGraphItIsMadeOf) {
+  const std::string model = folder.read("m.json");
+  ASSERT_EQ(folder.run("run m.json --shape x=2 --init 1 --outputs in.npz").code, 0);
+  runShell(folder.path(), "ln m.json hard; ln -s m.json link; cp m.json n.json");
+  const std::string arrays = folder.read("in.npz");
+  for (StringRef command :
+       {"verify m.json -o m.json", "show m.json -o link", "convert m.json --to text -o hard",
+        "diff m.json n.json -o n.json", "gradcheck m.json --shape x=2 --init 1 -o m.json",
+        "run m.json --shape x=2 --init 1 --outputs m.json", "run m.json --shape x=2 --init 1 --profile link",
+        "plan m.json --shape x=2 --svg m.json", "ops --coverage m.json n.json -o n.json"}) {
+    const ToolResult result = folder.run(command);
+    EXPECT_EQ(result.code, 2) << command.str();
+    EXPECT_TRUE(contains(result.err, "would overwrite '")) << result.err;
+    EXPECT_EQ(folder.read("m.json"), model);
+    EXPECT_EQ(folder.read("n.json"), model);
+  }
+  const ToolResult bound = folder.run("run m.json --inputs in.npz --outputs in.npz --shape x=2 --init 1");
+  EXPECT_TRUE(contains(bound.err, "'--outputs' would overwrite 'in.npz', which '--inputs' reads")) << bound.err;
+  EXPECT_EQ(folder.read("in.npz"), arrays);
+  for (StringRef command : {"convert", "grad", "infer --shape x=2", "plan --shape x=2"}) {
+    folder.write("m.json", model);
+    EXPECT_EQ(folder.run((command + " m.json -o m.json").str()).code, 0) << command.str();
+    EXPECT_EQ(folder.run("verify m.json").code, 0) << command.str();
+  }
+  EXPECT_EQ(folder.run("ops tanh -o tanh").code, 0) << "the name of an operator is no file";
+  EXPECT_EQ(folder.run("ops tanh -o tanh").code, 0);
+  // What is printed is a file, too.
+  folder.write("m.json", model);
+  const ToolResult printed =
+      runShell(folder.path(), "\"$GRADC\" run m.json --shape x=2 --init 1 --outputs both >>both");
+  EXPECT_EQ(printed.code, 2) << printed.err;
+}
+
+// The condition of this loop holds for ever, and its own bound is 2147483647.
+TEST_F(Cli, StepsOfALoopOfAGraphHaveALimit) {
+  folder.write("endless.json", R"js({"nodes": [{"op": "null", "name": "i", "inputs": []},
+{"op": "_while_loop", "name": "spin", "attrs": {"cond_input_locs": "[0]", "func_input_locs": "[0]",
+ "func_var_locs": "[0]", "max_iterations": "2147483647", "num_args": "3", "num_out_data": "0", "num_outputs": "1"},
+ "inputs": [[0, 0, 0]], "subgraphs": [
+ {"nodes": [{"op": "null", "name": "i", "inputs": []}, {"op": "_lesser_scalar", "name": "c", "attrs": {"scalar": "1e30"},
+  "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]]},
+ {"nodes": [{"op": "null", "name": "i", "inputs": []}, {"op": "_plus_scalar", "name": "n", "attrs": {"scalar": "1"},
+  "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],
+"arg_nodes": [0], "heads": [[1, 0, 0]]})js");
+  for (StringRef verb : {"run", "run --backend reference", "run --train"}) {
+    const ToolResult result = folder.run((verb + " endless.json --init 1 --shape i=1 --max-iterations 1000").str());
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_TRUE(contains(result.err, "the loop goes on after 1000 steps, which is the limit")) << result.err;
+    EXPECT_TRUE(contains(result.err, "node 'spin' (_while_loop)")) << result.err;
+    EXPECT_TRUE(contains(result.err, "--max-iterations N, given where")) << result.err;
+  }
+}
+
+TEST_F(Cli, GradcheckSaysWhatItDidNotSample) {
+  const ToolResult few = folder.run("gradcheck m.json --shape x=2,3 --init 1 --samples 2");
+  EXPECT_EQ(few.code, 0) << few.out;
+  EXPECT_TRUE(contains(few.out, "not sampled\n")) << few.out;
+  EXPECT_TRUE(contains(few.out, "passed: 2 checks; not sampled: 1 of 2 variables (--samples 3 checks each)\n"))
+      << few.out;
+  folder.write("sine.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+{"op": "_mul_scalar", "name": "m", "attrs": {"scalar": "300"}, "inputs": [[0, 0, 0]]},
+{"op": "sin", "name": "y", "inputs": [[1, 0, 0]]}], "arg_nodes": [0], "heads": [[2, 0, 0]]})");
+  const ToolResult sine = folder.run("gradcheck sine.json --shape x=3,4 --init 1");
+  EXPECT_EQ(sine.code, 0) << sine.out;
+  EXPECT_TRUE(contains(sine.out, " extrapolated\n") && contains(sine.out, " extrapolated from smaller steps\n"))
+      << sine.out;
+}
+
 }  // namespace
 }  // namespace gradc::testing

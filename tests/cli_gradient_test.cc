@@ -155,5 +155,23 @@ TEST_F(CliGradient, CLI_04_VariablesThatShareAName) {
   }
 }
 
+// The advice names the outputs that gradients arrive at, as --stop takes them.
+TEST_F(CliGradient, E_32_OutputsOfAnUnknownOperatorAreStoppedOneByOne) {
+  folder.write("unknown.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+{"op": "my_targets", "name": "t", "inputs": [[0, 0, 0]]}, {"op": "exp", "name": "p", "inputs": [[0, 0, 0]]},
+{"op": "elemwise_mul", "name": "a", "inputs": [[2, 0, 0], [1, 0, 0]]},
+{"op": "elemwise_sub", "name": "y", "inputs": [[3, 0, 0], [1, 1, 0]]}], "arg_nodes": [0], "heads": [[4, 0, 0]]})");
+  const std::string grad = "grad unknown.json --wrt x -o out.json";
+  std::string flags;
+  for (StringRef advice : {"t,t:1", "t:1"}) {
+    const ToolResult result = folder.run(grad + flags);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_NE(result.err.find(("stop the gradient there with --stop " + advice + ", or").str()), std::string::npos)
+        << result.err;
+    flags = " --stop t";
+  }
+  EXPECT_EQ(folder.run(grad + " --stop t,t:1").code, 0);
+}
+
 }  // namespace
 }  // namespace gradc::testing

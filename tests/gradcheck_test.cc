@@ -74,7 +74,7 @@ TEST_F(Gradcheck, RUN_03_RightGradientsPass) {
     EXPECT_GT(row.largestGradient, 1e-3);
     checks += row.checks;
   }
-  EXPECT_EQ(checks, options.samples);
+  EXPECT_EQ(checks, 40u);
 }
 
 TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
@@ -407,6 +407,46 @@ TEST_F(Gradcheck, RUN_04_BindingsAreUsed) {
   EXPECT_TRUE(cantFail(std::move(report)).rows[1].isVacuous) << "the gradient of x² at 0";
   options.session.initSeed = std::nullopt;
   EXPECT_EQ(errorOf(gradcheck(context, graph, {}, options)).kind, ErrorKind::BindingMissing);
+}
+
+// The differences of these functions err by (k·h)²/6 relative to their gradient: by 1.5 to 1.5e4 times the tolerance.
+TEST_F(Gradcheck, RUN_03_CurvatureIsNotAWrongGradient) {
+  for (StringRef k : {"300", "3000", "30000"}) {
+    const std::string inner = ("x = var {__shape__=(3,4)}; m = _mul_scalar(x) {scalar=" + k + "}; ").str();
+    const GradcheckReport report = check(parse(inner + "y = sin(m)"));
+    EXPECT_TRUE(report.passed()) << k.str();
+    EXPECT_GT(row(report, "x").extrapolated, 0u) << k.str();
+    EXPECT_LE(row(report, "x").worstError, 1);
+    EXPECT_FALSE(report.isUnsettled);
+    const GradcheckReport wrong = check(parse(inner + "s = sin(m); y = wrong_square(s)"));
+    EXPECT_FALSE(wrong.passed()) << k.str();
+    EXPECT_EQ(row(wrong, "x").extrapolated, 0u) << k.str();
+    EXPECT_EQ(row(wrong, "x").failures, row(wrong, "x").checks) << k.str();
+  }
+  const GradcheckReport plain = check(parse("x = var {__shape__=(3,4)}; y = sin(x)"));
+  EXPECT_EQ(row(plain, "x").extrapolated, 0u);
+  // A step of 1e-5 is many periods of it.
+  const GradcheckReport unsettled =
+      check(parse("x = var {__shape__=(3,4)}; m = _mul_scalar(x) {scalar=1e7}; y = sin(m)"));
+  EXPECT_FALSE(unsettled.passed());
+  EXPECT_TRUE(unsettled.isUnsettled);
+}
+
+// 50 variables: 40 checks would leave eleven of them out.
+TEST_F(Gradcheck, RUN_03_EveryVariableIsSampledByItself) {
+  std::string text = "s0 = var {__shape__=(2,)}; ";
+  for (int i = 1; i <= 49; ++i)
+    text += "v" + std::to_string(i) + " = var {__shape__=(2,)}; s" + std::to_string(i) + " = elemwise_mul(s" +
+            std::to_string(i - 1) + ", v" + std::to_string(i) + "); ";
+  const Graph graph = parse(text + "y = tanh(s49)");
+  options.session.infer.floatAs = DType::Float64;
+  const GradcheckReport report = check(graph);
+  EXPECT_EQ(report.numUnsampled(), 0u);
+  uint32_t checks = 0;
+  for (const GradcheckRow &row : report.rows) checks += row.checks;
+  EXPECT_EQ(checks, 51u);
+  options.samples = 20;
+  EXPECT_EQ(check(graph).numUnsampled(), 31u) << "one check moves all of them";
 }
 
 }  // namespace

@@ -110,5 +110,34 @@ TEST(GradcheckValues, RUN_04_LengthsOfRecurrentLayers) {
   }
 }
 
+// Every element that has the extremum gets the whole gradient: the piece is the one on which that is the derivative.
+TEST(GradcheckValues, RUN_03_TiesOfExtremaAreHeld) {
+  const auto tied = [] { return std::vector<NamedArray>{{"x", doubles({2, 3}, {1, 2, 2, 3, 3, 3})}}; };
+  for (StringRef y : {"max(x)", "max(x) {axis=1}", "min(x) {axis=0}", "min(x) {axis=1, keepdims=True}"})
+    for (uint32_t order : {1u, 2u}) {
+      GradcheckOptions options;
+      options.order = order;
+      const GradcheckReport report =
+          checkOf(("x = var {__shape__=(2,3)}; m = " + y + "; y = exp(m)").str(), options, tied());
+      EXPECT_TRUE(report.passed()) << y.str() << " of order " << order;
+      EXPECT_GT(report.rows[1].largestGradient, 1e-3) << y.str();
+    }
+}
+
+// A norm of zeros has the gradient 0.
+TEST(GradcheckValues, RUN_03_ANormOfZerosIsHeld) {
+  for (StringRef attrs : {"axis=1", "axis=1, ord=1"})
+    for (uint32_t order : {1u, 2u}) {
+      GradcheckOptions options;
+      options.order = order;
+      for (StringRef y : {"square(n)", "_copy(n)"}) {
+        const GradcheckReport report =
+            checkOf(("x = var {__shape__=(2,3)}; n = norm(x) {" + attrs + "}; y = " + y).str(), options,
+                    {{"x", doubles({2, 3}, {0, 0, 0, 1, 2, 2})}});
+        EXPECT_TRUE(report.passed()) << attrs.str() << ", " << y.str() << " of order " << order;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace gradc::testing

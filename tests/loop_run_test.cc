@@ -134,6 +134,53 @@ TEST(LoopRun, CF_06_ALoopThatMustEndRefusesMoreSteps) {
   EXPECT_EQ(errorOf(tryRun(gradient.graph, given)).kind, ErrorKind::LengthMismatch) << "of the gradient";
 }
 
+// Whatever bound of its own a loop has, and however it ends.
+TEST(LoopRun, ALimitOnTheStepsOfEveryLoop) {
+  const std::vector<NamedArray> given = {{"t", floats({1}, {0.5})}, {"i", floats({1}, {0})}};
+  auto refused = [](const Graph &graph, const std::vector<NamedArray> &arrays, uint64_t most) {
+    SessionOptions options;
+    options.exec.backend = Backend::Reference;
+    options.exec.maxSteps = most;
+    Session session = cantFail(Session::create(testContext(), graph, arrays, options));
+    return session.run(0);
+  };
+  const Graph loop = tenTanhs("2147483647", false);
+  EXPECT_FALSE(bool(refused(loop, given, 10))) << "ten steps are ten";
+  const Graph call = around("_call", {"t", "i"}, {{"num_args", "2"}, {"num_outputs", "1"}}, loop, 1);
+  const std::pair<Graph, std::string> graphs[] = {{loop, ""},
+                                                  {call, "node 'loop' > body > node 'loop' (_while_loop): "}};
+  for (const auto &[graph, path] : graphs) {
+    const GradcError error = errorOf(refused(graph, given, 9));
+    EXPECT_EQ(error.kind, ErrorKind::LengthMismatch);
+    EXPECT_EQ(error.message, path + "the loop goes on after 9 steps, which is the limit");
+    ASSERT_FALSE(error.notes.empty());
+    EXPECT_EQ(error.notes[0].remedy, Remedy::AllowMoreSteps);
+  }
+  // Steps over rows, each of which runs the inner loop anew.
+  const Graph rows = around("_foreach", {"x", "i"},
+                            {{"num_args", "3"},
+                             {"num_outputs", "1"},
+                             {"num_out_data", "1"},
+                             {"in_data_locs", "(0,)"},
+                             {"in_state_locs", "()"},
+                             {"remain_locs", "(1,)"}},
+                            loop, 1);
+  const std::vector<NamedArray> threeRows = {{"x", floats({3, 1}, {0.5, 0.2, 0.1})}, {"i", floats({1}, {0})}};
+  EXPECT_FALSE(bool(refused(rows, threeRows, 10)));
+  EXPECT_EQ(errorOf(refused(rows, threeRows, 9)).message,
+            "node 'loop' > body > node 'loop' (_while_loop): the loop goes on after 9 steps, which is the limit");
+  const Graph plain = around("_foreach", {"x", "i"},
+                             {{"num_args", "3"},
+                              {"num_outputs", "1"},
+                              {"num_out_data", "1"},
+                              {"in_data_locs", "(0,)"},
+                              {"in_state_locs", "()"},
+                              {"remain_locs", "(1,)"}},
+                             body("y = elemwise_add(x, i)"), 1);
+  EXPECT_FALSE(bool(refused(plain, threeRows, 3)));
+  EXPECT_EQ(errorOf(refused(plain, threeRows, 2)).message, "the loop goes on after 2 steps, which is the limit");
+}
+
 // Each node of a step, named after its row: the body runs up in the loop, and down in its gradient.
 TEST(LoopRun, TimingsOfNodesInBodies) {
   const std::vector<AttrText> attrs = {

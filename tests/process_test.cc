@@ -297,5 +297,75 @@ TEST_F(Process, WithoutMemoryItEndsWithAnError) {
   EXPECT_NE(result.err.find("no memory for the 3600000000 bytes of variable 'x'"), std::string::npos) << result.err;
 }
 
+constexpr const char *kVerbs[] = {"verify FILE",       "show FILE",
+                                  "convert FILE",      "infer FILE --report",
+                                  "grad FILE",         "plan FILE --report",
+                                  "run FILE --init 1", "opt FILE --passes unroll",
+                                  "diff FILE FILE",    "gradcheck FILE --init 1 --samples 1",
+                                  "ops tanh",          "help",
+                                  "--version"};
+
+// A file that is opened gets the lowest free descriptor, and must not be what is printed to.
+TEST_F(Process, ClosedDescriptorsAreNotTaken) {
+  for (const char *closed : {"<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"}) {
+    const ToolResult plain =
+        runShell(folder.path(), "$GRADC run train.json --init 1 --outputs o.npz; cp o.npz expected");
+    ASSERT_EQ(plain.code, 0) << plain.err;
+    const ToolResult result = runShell(
+        folder.path(), std::string("rm o.npz; $GRADC run train.json --init 1 --outputs o.npz --repeat 2 ") + closed +
+                           "; code=$?; [ ! -e o.npz ] || cmp o.npz expected; ls | grep -c tmp | cat; exit $code");
+    const bool hasStdout = (" " + std::string(closed)).find(" >&-") == std::string::npos;
+    EXPECT_EQ(result.code, hasStdout ? 0 : 2) << closed << result.err;
+    EXPECT_EQ(result.out.substr(result.out.rfind('\n', result.out.size() - 2) + 1), "0\n") << closed << result.out;
+    EXPECT_EQ(result.out.find("differ"), std::string::npos) << closed << result.out;
+  }
+}
+
+// Nobody sees its messages, but the code is the verb's own.
+TEST_F(Process, ACodeDoesNotDependOnStandardError) {
+  folder.write("bad.json", "{}");
+  ASSERT_EQ(folder.run("infer lenet.json --shape data=1,1,28,28 -o net.json").code, 0);
+  for (std::string verb : kVerbs)
+    for (const char *file : {"net.json", "bad.json", "absent.json"}) {
+      std::string command = verb;
+      for (size_t at = 0; (at = command.find("FILE")) != std::string::npos;) command.replace(at, 4, file);
+      const ToolResult plain = runShell(folder.path(), "$GRADC " + command + " >out");
+      for (const char *lost : {"2>/dev/full", "2>&-"})
+        for (const char *form : {"", " --diag=json "}) {
+          if (*form && (verb == "help" || verb == "--version")) continue;
+          const ToolResult result = runShell(folder.path(), "$GRADC " + command + form + " >lost " + lost);
+          EXPECT_EQ(result.code, plain.code) << command << ' ' << lost;
+          EXPECT_EQ(folder.read("lost"), folder.read("out")) << command << ' ' << lost;
+        }
+    }
+  EXPECT_EQ(runShell(folder.path(), "$GRADC frob 2>/dev/full").code, 2);
+}
+
+TEST_F(Process, AStandardOutputThatIsFullIsAnError) {
+  ASSERT_EQ(folder.run("infer lenet.json --shape data=1,1,28,28 -o net.json").code, 0);
+  for (std::string command : kVerbs) {
+    for (size_t at = 0; (at = command.find("FILE")) != std::string::npos;) command.replace(at, 4, "net.json");
+    if (command.substr(0, 4) == "diff") continue;  // prints nothing
+    for (const char *full : {">/dev/full", ">&-"}) {
+      const ToolResult result = runShell(folder.path(), "$GRADC " + command + " " + full);
+      EXPECT_EQ(result.code, 2) << command << full << result.err;
+      EXPECT_NE(result.err.find("cannot write '<stdout>'"), std::string::npos) << command << ": " << result.err;
+    }
+  }
+}
+
+// The first cannot be written, and the second is not finished.
+TEST_F(Process, AFullDiskWithTwoFilesIsAnErrorOfTheFirst) {
+  for (const std::string command :
+       {"run train.json --init 1 --outputs o --profile p", "plan train.json --svg o -o p"}) {
+    const ToolResult result = runShell(folder.path(), "ulimit -f 1; $GRADC " + command +
+                                                          " >/dev/null; code=$?; ls | grep -c tmp | cat; exit $code");
+    EXPECT_EQ(result.code, 2) << command << result.err;
+    EXPECT_NE(result.err.find(": File too large [io]"), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "0\n");
+    EXPECT_FALSE(folder.has("o") || folder.has("p"));
+  }
+}
+
 }  // namespace
 }  // namespace gradc::testing

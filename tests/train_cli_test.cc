@@ -224,5 +224,91 @@ TEST_F(TrainCli, UsageErrors) {
   EXPECT_EQ(train("--steps 1 -o one.npz --checkpoint one.npz").code, 2);
 }
 
+// What is minimized without a loss is nothing that a user would expect.
+TEST_F(TrainCli, ANetworkWithoutALossIsWarnedOf) {
+  folder.write("plain.json", R"({"nodes": [{"op": "null", "name": "data", "inputs": []},
+{"op": "null", "name": "w", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
+{"op": "FullyConnected", "name": "fc", "attrs": {"num_hidden": "3"}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]}],
+"arg_nodes": [0, 1, 2], "heads": [[3, 0, 0]]})");
+  const ToolResult result =
+      folder.run("train plain.json --data digits.npz --feed data=train_images --batch 32 --steps 1");
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (StringRef part : {"warning: the network has no loss; what is minimized is the sum of all elements of 1 head: "
+                         "'fc_output' (32,3)",
+                         "note: give the network a loss as its head"})
+    EXPECT_TRUE(StringRef(result.err).contains(part)) << result.err;
+  EXPECT_EQ(train("--steps 1").err, "");
+}
+
+TEST_F(TrainCli, LinesThatCannotBeWrittenCostNoParameters) {
+  const std::string train = "\"$GRADC\" train digits.json --data digits.npz --feed data=train_images "
+                            "--feed softmax_label=train_labels --batch 359 --steps 1 ";
+  for (StringRef out : {">/dev/full", ">&-"}) {
+    const ToolResult result = runShell(folder.path(), (train + "-o params.npz --log log.jsonl " + out).str());
+    EXPECT_EQ(result.code, 2) << out.str() << result.err;
+    EXPECT_TRUE(StringRef(result.err).contains("cannot write '<stdout>'")) << result.err;
+    EXPECT_TRUE(StringRef(result.err).contains("[io]")) << result.err;
+    EXPECT_EQ(folder.run("run digits.json --inputs params.npz --shape data=2,1,8,8 --init 1").code, 0)
+        << "the parameters are whole";
+    EXPECT_EQ(log("log.jsonl").size(), 1u);
+    runShell(folder.path(), "rm params.npz log.jsonl");
+  }
+}
+
+// Each of them would destroy what it names.
+TEST_F(TrainCli, WhatIsReadIsNotWritten) {
+  runShell(folder.path(), "ln -s digits.npz link; ln digits.npz hard; ln -s nothing one; ln -s one two; mkdir in; "
+                          "ln -s ../digits.npz in/link; ln -s a b; ln -s b a; cp digits.npz other.npz");
+  const std::string data = folder.read("digits.npz"), graph = folder.read("digits.json");
+  const std::string train = "train digits.json --data digits.npz --feed data=train_images --feed "
+                            "softmax_label=train_labels --batch 359 --steps 1 --eval other.npz --eval-feed "
+                            "data=test_images --eval-feed softmax_label=test_labels ";
+  const std::string other = folder.read("other.npz");
+  for (StringRef file : {"digits.npz", "./digits.npz", "link", "hard", "in/link", "digits.json", "other.npz"})
+    for (StringRef flag : {"--log", "-o", "--svg", "--checkpoint", "--emit-graph"}) {
+      const ToolResult result = folder.run((train + flag + " " + file).str());
+      EXPECT_EQ(result.code, 2) << flag.str() << ' ' << file.str();
+      EXPECT_TRUE(StringRef(result.err).contains(("would overwrite '" + file + "', which ").str())) << result.err;
+    }
+  for (StringRef flags : {"-o new --log ./new", "-o one --checkpoint two", "--log two --svg nothing"}) {
+    const ToolResult result = folder.run((train + flags).str());
+    EXPECT_EQ(result.code, 2) << flags.str();
+    EXPECT_TRUE(StringRef(result.err).contains(" both name '")) << result.err;
+  }
+  const ToolResult circle = folder.run(train + "-o a");
+  EXPECT_EQ(circle.code, 2);
+  EXPECT_TRUE(StringRef(circle.err).contains("cannot write 'a': Too many levels of symbolic links [io]")) << circle.err;
+  EXPECT_EQ(folder.read("digits.npz"), data);
+  EXPECT_EQ(folder.read("digits.json"), graph);
+  EXPECT_EQ(folder.read("other.npz"), other);
+  EXPECT_FALSE(folder.has("nothing") || folder.has("new"));
+  // A dangling link is followed as any other, and stays.
+  EXPECT_EQ(folder.run(train + "-o two").code, 0);
+  EXPECT_TRUE(folder.has("nothing"));
+  EXPECT_EQ(runShell(folder.path(), "readlink two; readlink one; ls | grep -c tmp").out, "one\nnothing\n0\n");
+  EXPECT_EQ(folder.run(train + "--checkpoint run.npz").code, 0);
+  EXPECT_EQ(folder.run(train + "--checkpoint run.npz --resume ./run.npz --log log.jsonl").code, 2) << "nothing is left";
+}
+
+// An empty text is no number, and what one flag takes for a number another does.
+TEST_F(TrainCli, NumbersAreSpelledInOneWay) {
+  const StringRef floats[] = {"lr",       "momentum", "wd",    "clip",  "drop-factor",
+                              "final-lr", "rescale",  "beta1", "beta2", "epsilon"};
+  const StringRef counts[] = {"steps",      "epochs", "batch",   "warmup",           "drop-every",
+                              "shuffle",    "init",   "threads", "checkpoint-every", "max-iterations",
+                              "error-limit"};
+  for (const StringRef value : {"", " 1", "1 ", "+1", "-1", "0x1", "1_0", "one", "inf", "nan", "1e"}) {
+    auto expectRefused = [&](StringRef flag) {
+      const ToolResult result = train(("--" + flag + "='" + value + "' --steps 1").str());
+      EXPECT_EQ(result.code, 2) << flag.str() << "='" << value.str() << "'";
+      EXPECT_TRUE(StringRef(result.err).contains(("flag '--" + flag + "' takes ").str())) << result.err;
+    };
+    for (StringRef flag : floats) expectRefused(flag);
+    for (StringRef flag : counts) expectRefused(flag);
+  }
+  for (const StringRef value : {"0.5", ".5", "5e-1", "5E-1", "00.5"})
+    EXPECT_EQ(train(("--lr=" + value + " --steps 1").str()).code, 0) << value.str();
+}
+
 }  // namespace
 }  // namespace gradc::testing

@@ -317,5 +317,65 @@ TEST(Trainer, EvaluationRefusesOtherColumns) {
   EXPECT_EQ(errorOf(trainer.evaluate(alone)).kind, ErrorKind::BindingMismatch);
 }
 
+// Batch norm overwrites them in each step, whether anything reads them or not.
+TEST(Trainer, FrozenMovingStatisticsKeepTheirBits) {
+  const StringRef net = "h = FullyConnected(data, w) {num_hidden=3, no_bias=True};"
+                        "n = BatchNorm(h, gamma, beta, mean, var) {fix_gamma=False, momentum=0.5};"
+                        "p = FullyConnected(n, v) {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)";
+  auto run = [&](std::vector<std::string> frozen, bool isResumed) {
+    TestGraph g(net);
+    TrainerOptions options;
+    options.batch = 2;
+    options.schedule.rate = 0.1;
+    options.frozen = std::move(frozen);
+    options.start = {{"mean", floats({3}, {0.1f, -0.2f, 0.3f})}, {"var", floats({3}, {0.7f, 1.1f, 1.3f})}};
+    const Dataset data = cantFail(Dataset::create(
+        {{"data", floats({4, 2}, {1, 3, 2, 5, -1, 4, 0, 2})}, {"label", floats({4, 1}, {0, 1, 2, 1})}}));
+    Trainer trainer = openTrainer(g, data, options);
+    advance(trainer, 2);
+    if (!isResumed) {
+      advance(trainer, 2);
+      return trainer.parameters();
+    }
+    TestGraph again(net);
+    Trainer second = openTrainer(again, data, options);
+    cantFail(second.resume(trainer.checkpoint(), "checkpoint"));
+    advance(second, 2);
+    return second.parameters();
+  };
+  const std::vector<float> mean = {0.1f, -0.2f, 0.3f}, var = {0.7f, 1.1f, 1.3f};
+  const std::vector<NamedArray> free = run({}, false), both = run({"mean", "var"}, false), one = run({"var"}, false);
+  EXPECT_NE(valueOf(free, "mean"), mean);
+  EXPECT_NE(valueOf(free, "var"), var);
+  EXPECT_EQ(valueOf(both, "mean"), mean);
+  EXPECT_EQ(valueOf(both, "var"), var);
+  EXPECT_EQ(valueOf(one, "mean"), valueOf(free, "mean"));
+  EXPECT_EQ(valueOf(one, "var"), var);
+  EXPECT_EQ(valueOf(both, "w"), valueOf(free, "w")) << "training normalizes with the statistics of the batch";
+  EXPECT_EQ(bytesOf(run({"mean", "var"}, true)), bytesOf(both)) << "of a resumed run";
+}
+
+TEST(Trainer, HeadsThatDoNotLookLikeLossesAreNamed) {
+  const std::pair<StringRef, std::vector<size_t>> rows[] = {
+      {"p = FullyConnected(data, w, b) {num_hidden=3}", {0}},                  // a layer
+      {"p = FullyConnected(data, w, b) {num_hidden=1}", {0}},                  // one number per example, of a layer
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; y = softmax(p)", {0}},  // probabilities
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; y = mean(p)", {}},      // one number
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; y = mean(p) {axis=1}", {}},  // one per example
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; y = mean(p) {axis=1, keepdims=True}", {}},
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; y = MakeLoss(p)", {}},  // its own loss
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; b = BlockGrad(p); y = mean(p); heads y, b", {}},
+      {"p = FullyConnected(data, w, b) {num_hidden=3}; y = mean(p); heads p, y, p", {0, 2}},
+  };
+  for (const auto &[text, expected] : rows) {
+    TestGraph g(text);
+    TrainerOptions options;
+    options.batch = 2;
+    const Trainer trainer =
+        openTrainer(g, cantFail(Dataset::create({{"data", floats({4, 2}, {1, 3, 2, 5, -1, 4, 0, 2})}})), options);
+    EXPECT_EQ(trainer.headsUnlikeLosses().vec(), expected) << text.str();
+  }
+}
+
 }  // namespace
 }  // namespace gradc

@@ -26,6 +26,9 @@ constexpr AttrSpec kAttrs[] = {required<&ActivationParams::actType>("act_type", 
 
 ActType typeOf(const NodeKind &kind) { return kind.params<ActivationParams>().actType; }
 
+// |x| on the piece that `at` selects. At 0 the pieces meet, and |x| has the slope 0 there, as its gradient says.
+template <class T> T magnitude(T x, T at) { return at < T{0} ? -x : at == T{0} ? T{0} : x; }
+
 // `at` selects the piece of relu and softsign; outside piece kernels it is x itself. NaN stays NaN.
 template <class T> T activate(ActType type, T x, T at) {
   switch (type) {
@@ -33,7 +36,7 @@ template <class T> T activate(ActType type, T x, T at) {
     case ActType::Sigmoid: return T{1} / (T{1} + std::exp(-x));
     // log(1 + exp x) without overflow.
     case ActType::Softrelu: return std::isnan(x) ? x : std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-    case ActType::Softsign: return x / (T{1} + (std::signbit(at) ? -x : x));
+    case ActType::Softsign: return x / (T{1} + magnitude(x, at));
     case ActType::Tanh: return std::tanh(x);
   }
   return x;
@@ -47,7 +50,7 @@ template <class T> T gradient(ActType type, T dy, T v, T at) {
     case ActType::Sigmoid: return dy * (v * (T{1} - v));
     case ActType::Softrelu: return dy * -std::expm1(-v);
     case ActType::Softsign: {
-      const T root = T{1} + (std::signbit(at) ? -v : v);
+      const T root = T{1} + magnitude(v, at);
       return dy * (T{1} / (root * root));
     }
     case ActType::Tanh: return dy * (T{1} - v * v);

@@ -49,8 +49,18 @@ constinit const OpDef kBackwardSigmoid = slope<[](auto dy, auto y) { return dy *
     "_backward_sigmoid", "y", "gradient of sigmoid: dx = dy * y * (1 - y)");
 constinit const OpDef kBackwardTanh = slope<[](auto dy, auto y) { return dy * (1 - square(y)); }>(
     "_backward_tanh", "y", "gradient of tanh: dx = dy * (1 - y^2)");
-constinit const OpDef kBackwardSoftsign = slope<[](auto dy, auto x) { return dy * square(1 / (abs(x) + 1)); }>(
-    "_backward_softsign", "x", "gradient of softsign: dx = dy / (1 + |x|)^2");
+// |x| on the piece of the base point: 0 at 0, where the pieces meet.
+template <class T> T magnitude(T x, T base) { return static_cast<T>(base < T(0) ? -x : base == T(0) ? T(0) : x); }
+
+constinit const OpDef kBackwardSoftsign = [] {
+  OpDef op = slope<[](auto dy, auto x) { return dy * square(1 / (abs(x) + 1)); }>(
+      "_backward_softsign", "x", "gradient of softsign: dx = dy / (1 + |x|)^2");
+  op.piece = mapBackwardPiece<[](auto dy, auto x, auto base) {
+    const auto root = magnitude(x, base) + 1;
+    return static_cast<decltype(dy)>(dy / (root * root));
+  }>;
+  return op;
+}();
 
 }  // namespace
 
@@ -78,8 +88,11 @@ constinit const OpDef kSigmoid = function<[](auto x) { return sigmoid(x); }, kBa
     {.onnx = "Sigmoid", .c = "y[i] = 1 / (1 + exp(-x[i]))"});
 constinit const OpDef kTanh = function<[](auto x) { return tanh(x); }, kBackwardTanh>(
     {"tanh", "_sparse_tanh", "_npi_tanh"}, "y = tanh(x)", {.onnx = "Tanh", .c = "y[i] = tanh(x[i])"});
-constinit const OpDef kSoftsign =
-    composed<[](auto x) { return x / (abs(x) + 1); }, kBackwardSoftsign>({"softsign"}, "y = x / (1 + |x|)");
+constinit const OpDef kSoftsign = [] {
+  OpDef op = composed<[](auto x) { return x / (abs(x) + 1); }, kBackwardSoftsign>({"softsign"}, "y = x / (1 + |x|)");
+  op.piece = mapPiece<[](auto x, auto base) { return static_cast<decltype(x)>(x / (magnitude(x, base) + 1)); }>;
+  return op;
+}();
 
 namespace {
 

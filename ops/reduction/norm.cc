@@ -86,17 +86,23 @@ void normKernel(const KernelCall &call) {
 
 template <class T> constexpr T signOf(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
 
-// The sum of absolute values with the signs at the base point.
+// The sum of absolute values with the signs at the base point; 0 where all of them are 0 there, as a Euclidean norm, too.
 void normPiece(const PieceCall &call) {
   const NormParams &p = call.params<NormParams>();
-  if (p.ord == 2 || !call.wants(0)) return normKernel(call);
+  if (!call.wants(0)) return;
+  if (p.ord == 2) normKernel(call);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>(), *base = call.base[0].as<const T>();
+    T *y = call.out[0].as<T>();
     forEachGroup(p, call.in[0].shape, [&](int64_t i, auto &forEach) {
       double norm = 0;
-      forEach([&](int64_t at) { norm += static_cast<double>(signOf(base[at]) * x[at]); });
-      call.out[0].as<T>()[i] = static_cast<T>(norm);
+      bool isZero = true;
+      forEach([&](int64_t at) {
+        norm += static_cast<double>(signOf(base[at]) * x[at]);
+        isZero &= base[at] == T(0);
+      });
+      if (p.ord == 1 || isZero) y[i] = static_cast<T>(norm);
     });
   });
 }
@@ -107,9 +113,22 @@ void normBackward(const KernelCall &call) {
   repeatedKernel<[](auto dy, auto x, auto y) { return y == decltype(y)(0) ? y : dy * (x / y); }>(call);
 }
 
+// Where the norm is 0 at the base point, the gradient is dy * x, as the decomposition has it: 0 there, with the slope dy.
 void normBackwardPiece(const PieceCall &call) {
-  if (call.params<NormParams>().ord == 1) return chooseAtBase<0>(call);
-  normBackward(call);
+  const NormParams &p = call.params<NormParams>();
+  if (p.ord == 1) return chooseAtBase<0>(call);
+  if (!call.wants(0)) return;
+  const DimsBuffer part = keptShape(p, call.out[0].shape);
+  const TensorRef operands[] = {{call.in[0].data, call.in[0].dtype, part},
+                                call.in[1],
+                                {call.in[2].data, call.in[2].dtype, part},
+                                {call.base[2].data, call.base[2].dtype, part}};
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], operands, [](const T *v) {
+      return v[3] == T(0) ? v[0] * v[1] : v[2] == T(0) ? T(0) : v[0] * (v[1] / v[2]);
+    });
+  });
 }
 
 extern const OpDef kBackwardNorm;

@@ -25,29 +25,46 @@ template <class T, auto isBetter> T worst() {
   return isBetter(high, low) ? low : high;
 }
 
-// output = the element of input 0 at the place where `base` has its extremum.
-template <auto isBetter> void pick(const KernelCall &call, const TensorRef &base) {
+template <auto isBetter> void extremumKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    forEachGroup(call.params<ReduceParams>(), base.shape, [&](int64_t i, auto &forEach) {
-      T best = worst<T, isBetter>(), value = best;
+    const T *x = call.in[0].as<const T>();
+    forEachGroup(call.params<ReduceParams>(), call.in[0].shape, [&](int64_t i, auto &forEach) {
+      T best = worst<T, isBetter>();
       bool isFirst = true;
       forEach([&](int64_t at) {
-        if (isFirst || isBetter(base.as<const T>()[at], best)) {
-          best = base.as<const T>()[at];
-          value = call.in[0].as<const T>()[at];
-        }
+        if (isFirst || isBetter(x[at], best)) best = x[at];
         isFirst = false;
       });
-      call.out[0].as<T>()[i] = value;
+      call.out[0].as<T>()[i] = best;
     });
   });
 }
 
-template <auto isBetter> void extremumKernel(const KernelCall &call) {
-  if (call.wants(0)) pick<isBetter>(call, call.in[0]);
+// The extremum at the base point, and how far the elements that have it there have moved from it: the gradient gives each of
+// them the whole of dy.
+template <auto isBetter> void extremumPiece(const PieceCall &call) {
+  if (!call.wants(0)) return;
+  KernelCall atBase = call;
+  atBase.in = call.base;
+  extremumKernel<isBetter>(atBase);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>(), *base = call.base[0].as<const T>();
+    forEachGroup(call.params<ReduceParams>(), call.base[0].shape, [&](int64_t i, auto &forEach) {
+      T &y = call.out[0].as<T>()[i];
+      const T best = y;
+      bool isFirst = true;
+      forEach([&](int64_t at) {
+        if (base[at] != best) return;
+        if (isFirst) y = x[at];
+        else if (x[at] != best) y = static_cast<T>(y + (x[at] - best));
+        isFirst = false;
+      });
+    });
+  });
 }
-template <auto isBetter> void extremumPiece(const PieceCall &call) { pick<isBetter>(call, call.base[0]); }
 
 extern const OpDef kBackwardMax, kBackwardMin;
 

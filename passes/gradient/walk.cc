@@ -71,7 +71,7 @@ class BackwardWalk {
     if (kind.op->gradient) return applyRule(n, heads, wanted);
     if (kind.op->isDifferentiable()) return applyDecomposition(n, heads);
     if (kind.op->flags.hasNoGradient || areZero(heads)) return Error::success();  // ZERO-04
-    return noGradient(n);
+    return noGradient(n, heads);
   }
 
   // False when every head gradient is structurally zero, or stopped.
@@ -92,18 +92,31 @@ class BackwardWalk {
     return all_of(heads, [&](Value head) { return !head.isValid() || sums.isZero(head); });
   }
 
-  Error noGradient(NodeId n) {
+  /// The outputs that a gradient arrives at, as entries are named: `t,t:1`.
+  std::string reachedOutputs(NodeId n, ArrayRef<Value> heads) const {
+    std::string names;
+    for (size_t o = 0; o < heads.size(); ++o) {
+      const bool isReached = heads[o].isValid();
+      if (isReached && !names.empty()) names += ',';
+      if (isReached) names += builder.name(n);
+      if (isReached && o > 0) names += ":" + std::to_string(o);
+    }
+    return names;
+  }
+
+  Error noGradient(NodeId n, ArrayRef<Value> heads) {
     const NodeKind &kind = builder.kind(n);
     NodeId user = sums.originOf(n);
     if (kind.op->flags.isOpaque)
       return Failure(ErrorKind::UnknownOp, "the gradient pass cannot handle node '" + builder.name(n) +
                                                "': the operator '" + kind.spelling + "' is unknown")
           .at(user)
-          .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables", builder.name(n));
+          .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables",
+                  reachedOutputs(n, heads));
     return Failure(ErrorKind::NotDifferentiable, "operator '" + kind.spelling + "' of node '" + builder.name(n) +
                                                      "' has no gradient registered, and the gradient passes through it")
         .at(user)
-        .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables", builder.name(n));
+        .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables", reachedOutputs(n, heads));
   }
 
   Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {

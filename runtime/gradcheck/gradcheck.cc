@@ -173,15 +173,22 @@ class Checker {
     int64_t only;  // -1: all
   };
 
+  /// The first check moves all variables together.
+  uint32_t numSamples() const {
+    constexpr uint32_t kDefault = 40;
+    return options.samples.value_or(std::max(kDefault, static_cast<uint32_t>(problem.targets.size()) + 1));
+  }
+
   Error takeSamples() {
-    if (options.samples == 0 || problem.targets.empty()) return Error::success();
+    const uint32_t number = numSamples();
+    if (number == 0 || problem.targets.empty()) return Error::success();
     std::vector<Part> all;
     DenseSet<uint32_t> moved;  // an emitted graph may have two gradients of one variable
     for (size_t i = 0; i < problem.targets.size(); ++i)
       if (moved.insert(problem.targets[i].x.node.value).second) all.push_back({i, -1});
     if (Error error = takeSample(all, 0, 0)) return error;
     std::vector<size_t> order = shuffledTargets();
-    for (uint32_t k = 1; k < options.samples; ++k) {
+    for (uint32_t k = 1; k < number; ++k) {
       size_t round = (k - 1) / order.size(), at = (k - 1) % order.size();
       Part part{order[at], -1};
       int64_t size = function->variable(problem.targets[part.target].x.node).size();
@@ -205,28 +212,63 @@ class Checker {
     return order;
   }
 
+  /// A claimed and a measured derivative.
+  struct Slopes {
+    double claimed, measured;
+    double error() const { return measured - claimed; }
+  };
+
   Error takeSample(ArrayRef<Part> parts, uint32_t sample, size_t row) {
     std::vector<std::vector<double>> steps;
     double elements = 0;
     for (const Part &part : parts) elements += part.only >= 0 ? 1.0 : static_cast<double>(variable(part).size());
     for (const Part &part : parts) steps.push_back(stepsOf(part, sample, std::sqrt(std::max(elements, 1.0))));
+    Expected<Slopes> slopes = slopesOf(parts, steps, 1);
+    if (!slopes) return slopes.takeError();
+    GradcheckRow &to = report.rows[row];
+    bool isUnsettled = false;
+    if (const double error = relativeError(*slopes); error > 1 && std::isfinite(error)) {
+      Expected<Slopes> limit = extrapolate(parts, steps, *slopes, isUnsettled);
+      if (!limit) return limit.takeError();
+      if (relativeError(*limit) < error) slopes = *limit;
+      to.extrapolated += relativeError(*slopes) <= 1;
+    }
+    report.isUnsettled |= isUnsettled && relativeError(*slopes) > 1;
+    add(to, *slopes);
+    noteFactor(slopes->claimed, slopes->measured);
+    if (report.notFinite.empty()) noteNotFinite(slopes->claimed, slopes->measured);
+    return Error::success();
+  }
 
+  /// Central differences err by a·h² + b·h⁴ + …. Those of half and a quarter of the step remove the first two terms: what is
+  /// left is a wrong gradient, or a function that is not smooth at this scale.
+  Expected<Slopes> extrapolate(ArrayRef<Part> parts, ArrayRef<std::vector<double>> steps, const Slopes &whole,
+                               bool &isUnsettled) {
+    Expected<Slopes> half = slopesOf(parts, steps, 0.5);
+    if (!half) return half;
+    Expected<Slopes> quarter = slopesOf(parts, steps, 0.25);
+    if (!quarter) return quarter;
+    const double first = (4 * half->error() - whole.error()) / 3, second = (4 * quarter->error() - half->error()) / 3;
+    const Slopes limit{whole.claimed, whole.claimed + (16 * second - first) / 15};
+    isUnsettled = relativeError({limit.claimed + first, limit.claimed + second}) > 1;
+    return limit;
+  }
+
+  /// Along `factor` times the steps, which are taken back afterwards.
+  Expected<Slopes> slopesOf(ArrayRef<Part> parts, ArrayRef<std::vector<double>> steps, double factor) {
     std::vector<std::vector<double>> base;
     for (const Part &part : parts) base.push_back(elementsOf(variable(part)));
     double claimed = 0;
-    if (Error error = evaluateAt(parts, base, steps, -1)) return error;
+    if (Error error = evaluateAt(parts, base, steps, -factor)) return error;
     for (size_t p = 0; p < parts.size(); ++p) claimed -= along(parts[p], base[p]);
-    if (Error error = evaluateAt(parts, base, steps, +1)) return error;
+    if (Error error = evaluateAt(parts, base, steps, factor)) return error;
     for (size_t p = 0; p < parts.size(); ++p) claimed += along(parts[p], base[p]);
-    double measured = scalar->differenceFromPrevious();
+    const double measured = scalar->differenceFromPrevious();
     for (size_t p = 0; p < parts.size(); ++p) move(parts[p], base[p], steps[p], 0);
-    double length = 2 * options.eps;
+    double length = 2 * options.eps * factor;
     // The step of a single coordinate grows with |x|; dividing by it gives the derivative.
-    if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0];
-    add(report.rows[row], claimed / length, measured / length);
-    noteFactor(claimed / length, measured / length);
-    if (report.notFinite.empty()) noteNotFinite(claimed, measured);
-    return Error::success();
+    if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0] * factor;
+    return Slopes{claimed / length, measured / length};
   }
 
   /// Half of the distance between the two points, per element: eps · max(1, |x|). In a direction it is multiplied by a
@@ -250,15 +292,15 @@ class Checker {
     return elements;
   }
 
-  void move(const Part &part, ArrayRef<double> base, ArrayRef<double> steps, int sign) {
+  void move(const Part &part, ArrayRef<double> base, ArrayRef<double> steps, double factor) {
     TensorRef x = variable(part);
-    if (part.only >= 0) return writeElement(x, part.only, base[part.only] + sign * steps[0]);
-    for (size_t i = 0; i < base.size(); ++i) writeElement(x, static_cast<int64_t>(i), base[i] + sign * steps[i]);
+    if (part.only >= 0) return writeElement(x, part.only, base[part.only] + factor * steps[0]);
+    for (size_t i = 0; i < base.size(); ++i) writeElement(x, static_cast<int64_t>(i), base[i] + factor * steps[i]);
   }
 
   Error evaluateAt(ArrayRef<Part> parts, ArrayRef<std::vector<double>> base, ArrayRef<std::vector<double>> steps,
-                   int sign) {
-    for (size_t p = 0; p < parts.size(); ++p) move(parts[p], base[p], steps[p], sign);
+                   double factor) {
+    for (size_t p = 0; p < parts.size(); ++p) move(parts[p], base[p], steps[p], factor);
     return scalar->evaluate();
   }
 
@@ -275,14 +317,18 @@ class Checker {
     return sum;
   }
 
-  void add(GradcheckRow &row, double claimed, double measured) const {
-    double larger = std::max(std::fabs(claimed), std::fabs(measured));
-    double error = std::fabs(claimed - measured) / (options.atol + options.rtol * larger);
-    if (!std::isfinite(error)) error = HUGE_VAL;
+  double relativeError(const Slopes &slopes) const {
+    const double larger = std::max(std::fabs(slopes.claimed), std::fabs(slopes.measured));
+    const double error = std::fabs(slopes.error()) / (options.atol + options.rtol * larger);
+    return std::isfinite(error) ? error : HUGE_VAL;
+  }
+
+  void add(GradcheckRow &row, const Slopes &slopes) const {
+    const double error = relativeError(slopes);
     ++row.checks;
     row.failures += error > 1;
     row.worstError = std::max(row.worstError, error);
-    row.largestGradient = std::max(row.largestGradient, std::fabs(claimed));
+    row.largestGradient = std::max(row.largestGradient, std::fabs(slopes.claimed));
   }
 
   /// The ratio of all samples, as far as they have the same one. Small differences are left out, because noise decides theirs.
@@ -329,6 +375,11 @@ class Checker {
 };
 
 }  // namespace
+
+size_t GradcheckReport::numUnsampled() const {
+  return static_cast<size_t>(llvm::count_if(ArrayRef(rows).drop_front(rows.empty() ? 0 : 1),
+                                            [](const GradcheckRow &row) { return row.checks == 0; }));
+}
 
 bool GradcheckReport::passed() const {
   bool isProof = false, hasVacuous = false;

@@ -13,8 +13,9 @@ struct GradcheckOptions {
   SessionOptions session;    // infer.floatAs should be Float64
   GradientRequest gradient;  // of the forward model; wrt empty: all
   GradientOptions gradientOptions;
-  uint32_t order = 1;     // K: checks order-K gradients against differences of the order K-1 graph
-  uint32_t samples = 40;  // checks in all, two forward evaluations each
+  uint32_t order = 1;  // K: checks order-K gradients against differences of the order K-1 graph
+  /// Checks in all, two forward evaluations each. None: 40, or as many as it takes to check each variable by itself.
+  std::optional<uint32_t> samples;
   uint64_t seed = 1;
   double eps = 1e-5;  // step eps · max(1, |x|)
   double rtol = 1e-6, atol = 1e-8;
@@ -23,6 +24,7 @@ struct GradcheckOptions {
 struct GradcheckRow {
   std::string variable;
   uint32_t checks = 0, failures = 0;
+  uint32_t extrapolated = 0;   // checks that pass only with what the differences of smaller steps tend to
   double worstError = 0;       // |analytic − numeric| / (atol + rtol · max(|analytic|, |numeric|)), at most 1 to pass
   double largestGradient = 0;  // of the sampled |analytic| values
   bool isVacuous = false;      // every sampled |gradient| below 1e-12 without being structurally zero
@@ -44,6 +46,10 @@ struct GradcheckReport {
   std::string notFinite;
   /// A loss in a body that is not part of the scalar, because nothing keeps its label: "node 'y' (SoftmaxOutput)".
   std::string lossWithoutLabel;
+  /// Of a check that failed, what the differences tend to changes with the step: the function is not smooth at its scale.
+  bool isUnsettled = false;
+  /// Variables that no check moved by themselves.
+  size_t numUnsampled() const;
   /// No failure, and if a variable is vacuous, another is not.
   bool passed() const;
 };

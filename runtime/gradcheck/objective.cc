@@ -96,6 +96,20 @@ bool Objective::isMean(ArrayRef<TensorRef> heads) const {
   });
 }
 
+std::vector<size_t> Objective::headsUnlikeLosses(const Graph &forward, ArrayRef<TensorRef> heads, int64_t batch,
+                                                 const BitVector &isTrained) const {
+  std::vector<size_t> found;
+  for (const Term &term : terms) {
+    const TensorRef &head = heads[term.head];
+    if (term.undo != Undo::Sum || head.size() == 1) continue;
+    const bool isPerExample = head.size() == batch && head.shape[0] == batch;
+    const bool isLayer = llvm::any_of(forward.inputs(forward.heads()[term.head].node),
+                                      [&](Value input) { return isTrained[input.node.value]; });
+    if (!isPerExample || isLayer) found.push_back(term.head);
+  }
+  return found;
+}
+
 double Objective::loss(const Term &term, const TensorRef &head, const TensorRef *label) const {
   Array values = asDouble(head), labels;
   double *x = values.ref().as<double>();

@@ -11,6 +11,8 @@
 #include "runtime/gradcheck/softmax_score.h"
 #include "runtime/training/dataset.h"
 
+#include "llvm/ADT/BitVector.h"
+
 namespace gradc {
 
 enum class Metric : uint8_t { None, Accuracy, MeanSquare, MeanAbsolute };
@@ -40,6 +42,10 @@ class Objective {
   /// Whether every loss already is a mean over the batch, by its attribute `normalization` or as a single number. Otherwise
   /// the reported loss and the gradient are divided by the batch size.
   bool isMean(llvm::ArrayRef<TensorRef> heads) const;
+  /// Heads whose elements are summed, but that do not look like losses: neither a single number nor one number per example,
+  /// or the latter computed from a trained variable directly, as the output of a last layer is. `isTrained`: by node.
+  std::vector<size_t> headsUnlikeLosses(const Graph &forward, llvm::ArrayRef<TensorRef> heads, int64_t batch,
+                                        const llvm::BitVector &isTrained) const;
   /// `heads` are those of the network, `labels` parallel to `labels()`.
   Score score(llvm::ArrayRef<TensorRef> heads, llvm::ArrayRef<TensorRef> labels, int64_t batch) const;
   /// BindingMismatch if a column that feeds a label directly contains a class number that the network does not have.

@@ -12,6 +12,7 @@
 #include "runtime/training/evaluator.h"
 #include "runtime/training/parameter_init.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/xxhash.h"
@@ -50,6 +51,8 @@ struct Trainer::State {
   std::vector<NodeId> fed;        // by column
   std::vector<NodeId> lasting;    // parameters, auxiliary states and frozen variables, then states of the optimizer
   size_t numParameters = 0;       // how many of these are the network's
+  std::vector<std::pair<NodeId, Array>> frozenStates;  // auxiliary states, with the values they keep
+  std::vector<size_t> unlikeLosses;
   RunState run;
   StringMap<char> given;        // names of options.start
   std::vector<uint32_t> order;  // of examples, in orderedEpoch
@@ -62,6 +65,8 @@ struct Trainer::State {
   Error differentiate(size_t numHeads);
   Error openSession();
   void initialize();
+  void keepFrozenStates();
+  void restoreFrozenStates();
   Error checkNames() const;
   Error shareMemory();
   std::vector<LastingArray> lastingArrays();
@@ -84,6 +89,7 @@ Error Trainer::State::create(const Graph &network) {
   if (Error error = differentiate(network.heads().size())) return error;
   if (Error error = openSession()) return error;
   initialize();
+  keepFrozenStates();
   if (Error error = checkNames()) return error;
   return shareMemory();
 }
@@ -152,6 +158,9 @@ Error Trainer::State::differentiate(size_t numHeads) {
     const EntryId e = forward.entry(head);
     heads.push_back({nullptr, evaluator->inference().dtype[e], evaluator->inference().shapeOf(e).dims()});
   }
+  BitVector isTrained(forward.numNodes());
+  for (const GradientTarget &target : request->wrt) isTrained.set(target.x.node.value);
+  unlikeLosses = objective.headsUnlikeLosses(forward, heads, options.batch, isTrained);
   if (!options.hasOwnRescale && !objective.isMean(heads))
     options.optimizer.rescale /= static_cast<double>(options.batch);
   options.optimizer.rescale /= options.lossScale;
@@ -207,6 +216,17 @@ void Trainer::State::initialize() {
   numParameters = lasting.size();
   for (uint32_t id = 0; id < isState.size(); ++id)
     if (isState[id]) lasting.push_back(NodeId(id));
+}
+
+/// Operators overwrite their auxiliary states. What is frozen gets its value back after each step.
+void Trainer::State::keepFrozenStates() {
+  frozenStates.clear();
+  for (NodeId n : listInputs(training.graph).aux)
+    if (llvm::is_contained(options.frozen, keys[n.value])) frozenStates.push_back({n, copyOf(n).array});
+}
+
+void Trainer::State::restoreFrozenStates() {
+  for (auto &[n, value] : frozenStates) convertElements(value.ref(), session->variable(n));
 }
 
 /// Found out now, and not by the first checkpoint.
@@ -300,7 +320,9 @@ Expected<Trainer::Report> Trainer::advance() {
     const uint64_t t = s.run.step + 1;
     const double rate = s.options.schedule.at(t);
     s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);
-    if (Error error = s.session->run(s.run.step)) return error;
+    Error failed = s.session->run(s.run.step);
+    s.restoreFrozenStates();
+    if (failed) return failed;
     s.run.step = t;
     return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};
   });
@@ -309,6 +331,8 @@ Expected<Trainer::Report> Trainer::advance() {
 uint64_t Trainer::step() const { return state->run.step; }
 uint64_t Trainer::stepsPerEpoch() const { return state->stepsPerEpoch(); }
 Metric Trainer::metric() const { return state->objective.metric(); }
+ArrayRef<size_t> Trainer::headsUnlikeLosses() const { return state->unlikeLosses; }
+const Inference &Trainer::forwardInference() const { return state->evaluator->inference(); }
 const TrainingGraph &Trainer::training() const { return state->training; }
 const Graph &Trainer::gradients() const { return state->gradients; }
 const OptimizerOptions &Trainer::optimizer() const { return state->options.optimizer; }
@@ -349,6 +373,7 @@ Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
     Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
     if (!step) return step.takeError();
     state->run.step = *step;
+    state->keepFrozenStates();
     return Error::success();
   });
 }

@@ -30,9 +30,11 @@ struct TrainerOptions {
   int64_t batch = 64;               // rows; those left over at the end of an epoch are not trained on
   uint64_t seed = 0;                // of initial values and random operators
   std::optional<uint64_t> shuffle;  // seed of the order of examples; none: the given order
-  std::vector<std::string> frozen;  // variables to leave alone
-  std::vector<NamedArray> start;    // values of parameters; the others are drawn (runtime/training/parameter_init.h)
-  SessionOptions session;           // hints, inference, backend, threads; the rest is set by the trainer
+  /// Variables that keep their values bit for bit: parameters, and auxiliary states such as moving statistics, which operators
+  /// then compute but do not keep.
+  std::vector<std::string> frozen;
+  std::vector<NamedArray> start;  // values of parameters; the others are drawn (runtime/training/parameter_init.h)
+  SessionOptions session;         // hints, inference, backend, threads; the rest is set by the trainer
 };
 
 class Trainer {
@@ -54,6 +56,11 @@ class Trainer {
   uint64_t step() const;
   uint64_t stepsPerEpoch() const;
   Metric metric() const;
+  /// Positions of heads of the network whose elements are summed though they do not look like losses
+  /// (Objective::headsUnlikeLosses).
+  llvm::ArrayRef<size_t> headsUnlikeLosses() const;
+  /// Of a batch of the network.
+  const Inference &forwardInference() const;
   /// Runs in inference mode. Columns must have the names of those trained on.
   llvm::Expected<Score> evaluate(Dataset &data);
 

@@ -1,6 +1,7 @@
 // The Graphviz form of a graph. Tested by tests/drawing_test.cc
 #include "tools/drawing/graph_drawing.h"
 
+#include "ir/printable.h"
 #include "tools/drawing/graph_layout.h"
 
 using namespace llvm;
@@ -8,12 +9,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// \n and \" are the escapes of a label; other control characters have none.
 std::string dotLabel(StringRef text) {
   std::string label;
-  for (char c : text) {
+  for (char c : printable(text)) {
     if (c == '"' || c == '\\') label += '\\';
-    label += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    label += c;
   }
   return label;
 }

@@ -1,9 +1,11 @@
 // Tested by tests/drawing_test.cc
 #include "tools/drawing/svg.h"
 
+#include "ir/printable.h"
+
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
 
 using namespace llvm;
 
@@ -44,13 +46,19 @@ text{fill:#e4e7eb}.t2{fill:#c3cad2}.t3{fill:#98a3af}.h2{fill:#aab4bf}.paper{fill
 
 std::string escaped(StringRef text) {
   std::string clean;
-  for (char c : json::fixUTF8(text)) {
-    switch (c) {
-      case '&': clean += "&amp;"; break;
-      case '<': clean += "&lt;"; break;
-      case '>': clean += "&gt;"; break;
-      case '"': clean += "&quot;"; break;
-      default: clean += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+  SmallVector<StringRef, 4> lines;
+  text.split(lines, '\n');
+  ListSeparator newLine("\n");
+  for (StringRef line : lines) {
+    clean += StringRef(newLine);
+    for (char c : printable(line)) {
+      switch (c) {
+        case '&': clean += "&amp;"; break;
+        case '<': clean += "&lt;"; break;
+        case '>': clean += "&gt;"; break;
+        case '"': clean += "&quot;"; break;
+        default: clean += c;
+      }
     }
   }
   return clean;
@@ -68,7 +76,7 @@ double textWidth(StringRef text, double fontSize) {
 }
 
 std::string shortened(StringRef text, size_t limit) {
-  std::string fixed = json::fixUTF8(text);
+  std::string fixed = printable(text);
   SmallVector<size_t, 64> starts;  // of characters
   for (size_t i = 0; i < fixed.size(); ++i)
     if (startsCharacter(fixed[i])) starts.push_back(i);

@@ -10,11 +10,11 @@
 
 namespace gradc::svg {
 
-/// Text for an element or an attribute: markup escaped, control characters as spaces, broken UTF-8 replaced.
+/// Text for an element or an attribute: markup escaped, every line `printable` (ir/printable.h).
 std::string escaped(llvm::StringRef text);
 /// Pixels, on the generous side: the viewer's font is unknown.
 double textWidth(llvm::StringRef text, double fontSize);
-/// At most `limit` characters, the middle left out.
+/// At most `limit` characters of the printable text, the middle left out.
 std::string shortened(llvm::StringRef text, size_t limit);
 /// Up to two decimals, no trailing zeros.
 std::string number(double value);

@@ -32,17 +32,6 @@ void printCell(raw_ostream &os, StringRef text, size_t width, bool isRight) {
 
 }  // namespace
 
-std::string printable(StringRef text) {
-  std::string clean;
-  for (char c : text) {
-    const unsigned char code = static_cast<unsigned char>(c);
-    if (code >= 0x20 && code != 0x7f) clean += c;
-    else if (c == '\n') clean += "\\n";
-    else clean += "\\x" + utohexstr(code, /*LowerCase=*/true, /*Width=*/2);
-  }
-  return clean;
-}
-
 void TextTable::add(std::vector<std::string> row) {
   for (std::string &cell : row) cell = printable(cell);
   rows.push_back(std::move(row));

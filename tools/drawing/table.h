@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/count_of.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/raw_ostream.h"
@@ -11,8 +12,8 @@
 
 namespace gradc {
 
-/// Columns are as wide as their widest cell, two spaces apart; a column of which every cell is a number is flush right. Control
-/// characters in cells are escaped.
+/// Columns are as wide as their widest cell, two spaces apart; a column of which every cell is a number is flush right. Cells
+/// are `printable`.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : header(std::move(header)) {}
@@ -26,8 +27,6 @@ class TextTable {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// `text` with its control characters, which a terminal would obey, as escapes: `\n`, `\x1b`.
-std::string printable(llvm::StringRef text);
 /// "%.6g".
 std::string formatNumber(double value);
 

@@ -172,7 +172,7 @@ Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
 Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &call, Graph &forward) {
   warnOfCheckpoints(tool, call);
   BlockGraphOptions blocks;
-  blocks.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
+  if (tool.options.maxIterations) blocks.maxIterations = static_cast<int64_t>(*tool.options.maxIterations);
   Expected<BlockGradient> asked = gradientOfCall(tool.context, file.program, call, blocks);
   if (!asked) return asked.takeError();
   for (const std::string &name : asked->unreached)

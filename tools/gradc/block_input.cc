@@ -89,7 +89,7 @@ void setInput(Tool &tool, BlockProgram program, BlockGraph graph) {
 
 Expected<Graph> blocksAsGraph(Tool &tool, BlockFile file) {
   BlockGraphOptions options;
-  options.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
+  if (tool.options.maxIterations) options.maxIterations = static_cast<int64_t>(*tool.options.maxIterations);
   std::vector<NamedGradient> gradients;
   size_t numTargets = 0;
   if (file.call && file.call->currentBlock == 0 && file.call->lossBlock.value_or(0) == 0) {

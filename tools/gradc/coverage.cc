@@ -130,7 +130,7 @@ void Coverage::printTable(raw_ostream &os) const {
   table.print(os);
   for (const Network &network : networks)
     if (network.numMissing > 0)
-      os << "\nincomplete: " << network.name << ", " << network.numMissing << " of "
+      os << "\nincomplete: " << printable(network.name) << ", " << network.numMissing << " of "
          << countOf(network.numNodes, "node");
   const Totals t = totalsOf(list);
   os << '\n'

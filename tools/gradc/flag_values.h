@@ -27,8 +27,11 @@ inline bool parseCount(llvm::StringRef value, uint64_t &out) { return !value.get
 
 inline bool parsePositive(llvm::StringRef value, uint64_t &out) { return parseCount(value, out) && out > 0; }
 
+/// Decimal digits, with a point and an exponent if need be: no sign, space, or base, as in parseCount. Finite.
 inline bool parseNumber(llvm::StringRef value, double &out) {
-  return llvm::to_float(value, out) && std::isfinite(out) && out >= 0;
+  const bool isDecimal = !value.empty() && value.find_first_not_of("0123456789.eE+-") == llvm::StringRef::npos &&
+                         llvm::StringRef("0123456789.").contains(value.front());
+  return isDecimal && llvm::to_float(value, out) && std::isfinite(out);
 }
 
 inline bool append(std::vector<std::string> &list, llvm::StringRef value) {

@@ -93,9 +93,11 @@ constexpr Flag kFlags[] = {
     {"parameters", "NAME,...",
      "of a program of blocks: the parameters that get gradients (default: all that are trainable)",
      [](Options &o, const Flag &, StringRef v) { return append(o.parameters, v); }},
-    {"max-iterations", "N", "bound on the steps of each loop of a program of blocks (default 10000)",
+    {"max-iterations", "N",
+     "most steps that a loop may run; more are an error (default: 10000 for the loops of a program of blocks, for those of "
+     "a graph only its own bound)",
      [](Options &o, const Flag &, StringRef v) {
-       return parsePositive(v, o.maxIterations) && o.maxIterations <= INT32_MAX;
+       return parsePositive(v, o.maxIterations.emplace()) && *o.maxIterations <= INT32_MAX;
      }},
     {"no-grad", "ENTRY,...", "no gradient flows into these entries, as if each were stopped where it is read",
      [](Options &o, const Flag &, StringRef v) { return append(o.noGrad, v); }},

@@ -1,19 +1,16 @@
 // The command line tool: finds the verb, reads its flags, runs it, turns errors into messages and exit codes.
 // Nothing else in the project prints or exits. Tested by tests/cli_test.cc
-#include "verbs.h"
+#include "file_clashes.h"
 
 #include "ir/count_of.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/process_memory.h"
 
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 
 #include <new>
+#include <system_error>
 
 using namespace llvm;
 
@@ -57,29 +54,6 @@ Error checkNumFiles(const Verb &verb, const Options &options) {
       .note("`gradc help " + verb.name + "` explains it");
 }
 
-/// Of two results that are written to one file, the later one would replace the other.
-Error checkOutputs(const Options &options) {
-  const std::pair<StringRef, StringRef> outputs[] = {
-      {"output", options.output},          {"outputs", options.outputsFile},
-      {"profile", options.profileFile},    {"svg", options.svgFile},
-      {"log", options.train.log},          {"checkpoint", options.train.checkpoint},
-      {"emit-graph", options.train.graph},
-  };
-  StringMap<StringRef> flagOf;
-  for (const auto &[flag, path] : outputs) {
-    sys::fs::file_status status;
-    const bool isDevice = !sys::fs::status(path, status) && sys::fs::exists(status) && !is_regular_file(status);
-    if (path.empty() || isDevice) continue;
-    SmallString<256> place(path);
-    if (path != "-") sys::fs::make_absolute(place);
-    sys::path::remove_dots(place, /*remove_dot_dot=*/true);
-    const auto [at, isNew] = flagOf.try_emplace(place, flag);
-    if (!isNew)
-      return Failure(ErrorKind::Usage, "'--" + at->second + "' and '--" + flag + "' both name '" + path + "'");
-  }
-  return Error::success();
-}
-
 /// `gradc help [VERB]`.
 Error help(ArrayRef<StringRef> args) {
   if (args.empty() || args[0] == "--help") return printText([](raw_ostream &os) { printHelp(os); });
@@ -97,7 +71,7 @@ Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Tool &tool) {
   }
   if (error) return error;
   if (Error wrong = checkNumFiles(verb, tool.options)) return wrong;
-  if (Error wrong = checkOutputs(tool.options)) return wrong;
+  if (Error wrong = checkFiles(verb, tool.options)) return wrong;
   return verb.run(tool);
 }
 
@@ -114,22 +88,38 @@ Expected<int> run(ArrayRef<StringRef> args, Tool &tool) {
   return 0;
 }
 
+/// What the standard library throws becomes an error.
+Expected<int> runGuarded(ArrayRef<StringRef> args, Tool &tool) {
+  try {
+    return catchingBadAlloc("to go on", [&] { return run(args, tool); });
+  } catch (const std::system_error &error) {  // a thread that cannot be started
+    return Failure(ErrorKind::TooLarge, "the system refuses what is needed to go on: " + Twine(error.what()));
+  }
+}
+
+int runMain(int argc, char **argv) {
+  DiagForm form = DiagForm::Text;
+  try {
+    const SmallVector<StringRef, 16> args(argv + 1, argv + argc);
+    form = diagForm(args);
+    Diagnostics diagnostics(errs(), form);
+    Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
+    Expected<int> code = runGuarded(args, tool);
+    return code ? *code : diagnostics.report(code.takeError());
+  } catch (const std::bad_alloc &) {  // no memory for a regular message
+    sayOutOfMemory(form == DiagForm::Json);
+    return 1;
+  }
+}
+
 }  // namespace
 }  // namespace gradc
 
 int main(int argc, char **argv) {
+  gradc::occupyStandardDescriptors();
   gradc::keepFreedMemory();
   gradc::installCrashHandlers();
-  gradc::DiagForm form = gradc::DiagForm::Text;
-  try {
-    SmallVector<StringRef, 16> args(argv + 1, argv + argc);
-    form = gradc::diagForm(args);
-    gradc::Diagnostics diagnostics(errs(), form);
-    gradc::Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
-    Expected<int> code = gradc::catchingBadAlloc("to go on", [&] { return gradc::run(args, tool); });
-    return code ? *code : diagnostics.report(code.takeError());
-  } catch (const std::bad_alloc &) {  // no memory for a regular message
-    gradc::sayOutOfMemory(form == gradc::DiagForm::Json);
-    return 1;
-  }
+  const int code = gradc::runMain(argc, argv);
+  errs().clear_error();  // messages that could not be written do not change the code; the stream would abort
+  return code;
 }

@@ -161,8 +161,10 @@ constexpr Flag kFlags[] = {
      "threads of the fast kernels, 1 to 1024 (default: $GRADC_NUM_THREADS, else the processors that affinity and quota allow)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
 
-    {"samples", "N", "checks in all, two forward evaluations each (default 40)",
-     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.samples) && o.samples <= UINT32_MAX; }},
+    {"samples", "N", "checks in all, two forward evaluations each (default 40, or more: one of each variable)",
+     [](Options &o, const Flag &, StringRef v) {
+       return parsePositive(v, o.samples.emplace()) && *o.samples <= UINT32_MAX;
+     }},
     {"eps", "STEP", "step of the differences, times max(1, |x|); positive (default 1e-5)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.eps) && o.eps > 0; }},
     {"rtol", "R", "relative tolerance (default 1e-6)",

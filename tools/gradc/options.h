@@ -61,8 +61,8 @@ struct Options {
   Dialect dialect = Dialect::Gradc;
   std::string recompute;
   uint64_t order = 1;
-  std::vector<std::string> parameters;  // each a comma-separated list of names
-  uint64_t maxIterations = 10'000;
+  std::vector<std::string> parameters;    // each a comma-separated list of names
+  std::optional<uint64_t> maxIterations;  // of a loop; none: those of a program have a bound of their own, others none
 
   bool isPartial = false;
   bool wantsReport = false;
@@ -78,7 +78,7 @@ struct Options {
   Backend backend = Backend::Auto;
   FuseChoice fuse = FuseChoice::All;
 
-  uint64_t samples = 40;
+  std::optional<uint64_t> samples;
   double eps = 1e-5, rtol = 1e-6, atol = 1e-8;
 
   ShowForm show = ShowForm::Text;

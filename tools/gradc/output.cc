@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <new>
 #include <unistd.h>
 
@@ -95,11 +96,26 @@ std::error_code createBeside(StringRef target, std::string &path, int &descripto
   return code;
 }
 
+// What is left in the buffer is written by the stream's destructor at the latest, which aborts if it cannot be.
+void dropErrors(raw_fd_ostream &os) {
+  os.flush();
+  os.clear_error();
+}
+
 Error ioError(StringRef path, const Twine &reason) {
   return Failure(ErrorKind::Io, "cannot write '" + path + "': " + reason);
 }
 
 }  // namespace
+
+void occupyStandardDescriptors() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
+    // The lowest free descriptor is this one. It is opened the wrong way round, so that using it is an error.
+    const int opened = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    static_cast<void>(opened);
+  }
+}
 
 void installCrashHandlers() {
   install_fatal_error_handler(onFatalError, nullptr);
@@ -123,11 +139,29 @@ OutputFile::OutputFile(OutputFile &&other)
 }
 
 OutputFile::~OutputFile() {
-  if (os) os->clear_error();
+  if (os) dropErrors(*os);
   if (temporary.empty()) return;
   os.reset();
   unlink(temporary.c_str());
   forgetTemporary(cleanupSlot);
+}
+
+Expected<std::string> followLinks(StringRef path) {
+  constexpr int kMaxLinks = 40;  // as in Linux
+  SmallString<256> place(path);
+  for (int i = 0; i < kMaxLinks; ++i) {
+    char target[PATH_MAX];
+    const ssize_t size = readlink(place.c_str(), target, sizeof(target));
+    if (size < 0) return place.str().str();
+    const StringRef next(target, static_cast<size_t>(size));
+    if (sys::path::is_absolute(next)) {
+      place = next;
+    } else {
+      sys::path::remove_filename(place);
+      sys::path::append(place, next);
+    }
+  }
+  return ioError(path, std::strerror(ELOOP));
 }
 
 Expected<OutputFile> OutputFile::open(StringRef name) {
@@ -137,8 +171,10 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
     file.os = std::make_unique<raw_fd_ostream>(STDOUT_FILENO, /*shouldClose=*/false);
     return file;
   }
-  file.name = file.path = name.str();
-  SmallString<256> target(name);
+  file.name = name.str();
+  Expected<std::string> target = followLinks(name);
+  if (!target) return target.takeError();
+  file.path = std::move(*target);
   sys::fs::file_status status;
   bool exists = !sys::fs::status(name, status) && sys::fs::exists(status);
   if (exists && !sys::fs::is_regular_file(status)) {
@@ -147,10 +183,7 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
     if (code) return ioError(name, code.message());
     return file;
   }
-  // A link is followed, so that its target is replaced and not the link.
-  if (exists && !sys::fs::real_path(name, target)) file.path = target.str().str();
-
-  if (std::error_code code = createBeside(target, file.temporary, file.descriptor, file.cleanupSlot))
+  if (std::error_code code = createBeside(file.path, file.temporary, file.descriptor, file.cleanupSlot))
     return ioError(name, code.message());
   // A file that is replaced keeps its permissions, where that is allowed.
   if (exists) static_cast<void>(sys::fs::setPermissions(file.descriptor, status.permissions()));
@@ -161,7 +194,7 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
 Error OutputFile::finish() {
   os->flush();
   if (os->has_error()) {
-    std::string reason = os->error().message();
+    const std::string reason = os->error().message();
     os->clear_error();
     return ioError(name, reason);
   }
@@ -170,7 +203,7 @@ Error OutputFile::finish() {
   if (fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) return ioError(name, std::strerror(errno));
   os->close();
   if (os->has_error()) {
-    std::string reason = os->error().message();
+    const std::string reason = os->error().message();
     os->clear_error();
     return ioError(name, reason);
   }

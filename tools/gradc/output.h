@@ -12,10 +12,13 @@
 
 namespace gradc {
 
+/// Where a path leads when symbolic links are followed, the last one too if nothing is there. Io for links in a circle.
+llvm::Expected<std::string> followLinks(llvm::StringRef path);
+
 class OutputFile {
  public:
   /// `path` empty or "-" is standard output. A name that exists and is not a regular file (a pipe, /dev/null) is written
-  /// directly. Io when the folder or file cannot be written.
+  /// directly. A symbolic link stays, and what it names is written. Io when the folder or file cannot be written.
   static llvm::Expected<OutputFile> open(llvm::StringRef path);
   OutputFile(OutputFile &&);
   ~OutputFile();
@@ -38,6 +41,10 @@ class OutputFile {
 
 /// Commits them together: none is renamed before all are on the disk.
 llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);
+
+/// Called first of all: a descriptor from 0 to 2 that is closed would be given to the next file opened, and what is printed would
+/// end up there. Takes the place of one, with an error for whoever reads or writes it.
+void occupyStandardDescriptors();
 
 /// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors. Temporary files are
 /// removed then, and when a signal that can be caught ends the process.

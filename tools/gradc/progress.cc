@@ -4,6 +4,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <system_error>
 #include <unistd.h>
 
 using namespace llvm;
@@ -11,7 +12,11 @@ using namespace llvm;
 namespace gradc {
 
 Progress::Progress(std::string text) : what(std::move(text)) {
-  if (isatty(STDERR_FILENO)) thread = std::thread([this] { show(); });
+  if (!isatty(STDERR_FILENO)) return;
+  try {
+    thread = std::thread([this] { show(); });
+  } catch (const std::system_error &) {  // the work goes on without the line
+  }
 }
 
 Progress::~Progress() {

@@ -24,7 +24,8 @@ constexpr StringRef rowOf(Remedy remedy) {
     case Remedy::KeepForwardHeads: return "emit it with --emit combined";
     case Remedy::RunAsAnotherType: return "run it as another type: --dtype float32";
     case Remedy::DrawMissingValues: return "--init SEED fills what is not given";
-    case Remedy::AllowMoreSteps: return "--max-iterations N, given where the program is read, allows more";
+    case Remedy::AllowMoreSteps:
+      return "--max-iterations N, given where a program is read or a graph is run, allows more";
   }
   return "";
 }

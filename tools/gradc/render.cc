@@ -22,11 +22,16 @@ bool startsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 
 
 size_t numCharacters(StringRef text) { return static_cast<size_t>(llvm::count_if(text, startsCharacter)); }
 
-/// The text of an excerpt, in which every byte keeps its place: control characters must not reach the terminal.
+/// The text of an excerpt, in which one column stands for each character that is not printed.
 std::string blanked(StringRef text) {
-  std::string clean = text.str();
-  for (char &c : clean)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  std::string clean;
+  while (!text.empty()) {
+    const size_t size = 1 + text.drop_front().take_until(startsCharacter).size();
+    const StringRef character = text.take_front(size);
+    if (isPrintable(character)) clean += character;
+    else clean += ' ';
+    text = text.drop_front(size);
+  }
   return clean;
 }
 
@@ -128,12 +133,12 @@ void Diagnostics::printExcerpt(const Position &position) {
   size_t end = std::min(begin + kWidth, line.size());
   while (end < line.size() && !startsCharacter(line[end])) ++end;
   os << "  " << blanked(line.slice(begin, end)) << "\n";
-  os.indent(2 + static_cast<unsigned>(numCharacters(line.slice(begin, at)))) << "^\n";
+  os.indent(2 + static_cast<unsigned>(numCharacters(blanked(line.slice(begin, at))))) << "^\n";
 }
 
 void Diagnostics::printText(const Message &message, std::optional<Position> position) {
-  if (position) os << path << ':' << position->line << ':' << position->column << ": ";
-  else if (source) os << path << ": ";
+  if (position) os << printable(path) << ':' << position->line << ':' << position->column << ": ";
+  else if (source) os << printable(path) << ": ";
   else os << "gradc: ";
   os << message.severity << ": " << printable(message.text);
   if (!message.kind.empty()) os << " [" << message.kind << ']';
@@ -142,7 +147,9 @@ void Diagnostics::printText(const Message &message, std::optional<Position> posi
 }
 
 void Diagnostics::printJson(const Message &message, std::optional<Position> position) {
-  json::OStream out(os);
+  std::string line;
+  raw_string_ostream text(line);
+  json::OStream out(text);
   out.object([&] {
     out.attribute("severity", message.severity);
     out.attribute("message", json::fixUTF8(message.text));
@@ -157,7 +164,7 @@ void Diagnostics::printJson(const Message &message, std::optional<Position> posi
     if (const std::optional<Graph> graph = graphOf(message.place))
       out.attribute("node", json::fixUTF8(graph->name(message.place.node)));
   });
-  os << '\n';
+  os << printableJson(line) << '\n';
 }
 
 void Diagnostics::print(const Message &message) {

@@ -43,6 +43,7 @@ Expected<SessionOptions> sessionOptions(const Tool &tool, const Graph &graph) {
   session.exec.threads = options.threads ? static_cast<unsigned>(options.threads) : availableThreads();
   session.exec.fusion.elements = options.fuse == FuseChoice::All || options.fuse == FuseChoice::Elements;
   session.exec.fusion.norms = options.fuse == FuseChoice::All || options.fuse == FuseChoice::Norms;
+  session.exec.maxSteps = options.maxIterations;
   session.exec.isTraining = options.isTraining;
   session.exec.seed = options.initSeed.value_or(0);
   return session;

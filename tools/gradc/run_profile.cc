@@ -138,8 +138,8 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
     out.attributeArray("traceEvents", [&] {
       for (auto [i, timing] : enumerate(timings))
         out.object([&, i = i, &timing = timing] {
-          out.attribute("name", json::fixUTF8(profile.name(i)));
-          out.attribute("cat", json::fixUTF8(profile.operators(i)));
+          out.attribute("name", printable(profile.name(i)));
+          out.attribute("cat", printable(profile.operators(i)));
           out.attribute("ph", "X");
           out.attribute("ts", timing.startMicros);
           out.attribute("dur", timing.durationMicros);
@@ -149,7 +149,7 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
             out.attribute("kernel", timing.isFast() ? "fast" : "reference");
             if (!timing.fused.empty())
               out.attributeArray("fused", [&] {
-                for (NodeId n : timing.fused) out.value(json::fixUTF8(profile.graph(i).name(n)));
+                for (NodeId n : timing.fused) out.value(printable(profile.graph(i).name(n)));
               });
             out.attribute("weight_reorders", timing.reorders.numWeights);
             out.attribute("image_reorders", timing.reorders.numImages);

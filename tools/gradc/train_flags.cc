@@ -82,7 +82,7 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.schedule.lowest); }},
     {"shuffle", "SEED|none",
      "order of the examples, drawn anew every epoch; none: as they come (default: the seed of --init)", setShuffle},
-    {"freeze", "NAME,...", "variables to leave as they are; repeatable",
+    {"freeze", "NAME,...", "parameters and moving statistics that keep their values bit for bit; repeatable",
      [](Options &o, const Flag &, StringRef v) { return append(o.train.frozen, v); }},
     {"checkpoint", "FILE.npz",
      "keep the state of the run in FILE.npz, replaced as a whole after every epoch and at the end",

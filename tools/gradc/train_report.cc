@@ -66,7 +66,9 @@ TrainReport::TrainReport(raw_ostream *os, Metric metric, uint64_t totalSteps)
 
 TrainReport::~TrainReport() {
   wipeProgress();
-  if (logFile) logFile->clear_error();
+  if (!logFile) return;
+  logFile->flush();
+  logFile->clear_error();
 }
 
 Error TrainReport::openLog(StringRef path, bool isAppended) {

@@ -74,6 +74,7 @@ constinit const Verb kConvert = {
     .flags = kConvertFlags,
     .minFiles = 0,
     .maxFiles = 1,
+    .writesGraph = true,
     .run = runConvert,
 };
 

@@ -246,6 +246,7 @@ constinit const Verb kGrad = {
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,
+    .writesGraph = true,
     .run = runGrad,
 };
 

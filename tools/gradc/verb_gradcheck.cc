@@ -13,22 +13,38 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-StringRef verdict(const GradcheckRow &row) {
+std::string verdict(const GradcheckRow &row) {
   if (row.failures > 0) return "FAILED";
+  if (row.checks == 0) return "not sampled";
   if (row.isStructuralZero) return "zero";
   if (row.isVacuous) return "vacuous";
-  return row.checks == 0 ? "not sampled" : "ok";
+  return row.extrapolated == 0 ? "ok" : "ok, " + std::to_string(row.extrapolated) + " extrapolated";
+}
+
+/// The last line: how many checks of how many variables.
+std::string summary(const GradcheckReport &result) {
+  uint32_t numChecks = 0, numFailures = 0, numExtrapolated = 0;
+  for (const GradcheckRow &row : result.rows) {
+    numChecks += row.checks;
+    numFailures += row.failures;
+    numExtrapolated += row.extrapolated;
+  }
+  if (numFailures > 0) return "FAILED: " + std::to_string(numFailures) + " of " + countOf(numChecks, "check");
+  if (!result.passed()) return "VACUOUS: every gradient sampled is zero, so nothing was checked";
+  std::string text = "passed: " + countOf(numChecks, "check");
+  if (numExtrapolated > 0) text += ", " + std::to_string(numExtrapolated) + " extrapolated from smaller steps";
+  const size_t numVariables = result.rows.size() - 1, numLeft = result.numUnsampled();
+  if (numLeft > 0)
+    text += "; not sampled: " + std::to_string(numLeft) + " of " + countOf(numVariables, "variable") + " (--samples " +
+            std::to_string(numVariables + 1) + " checks each)";
+  return text;
 }
 
 std::string report(const GradcheckReport &result) {
   TextTable table({"variable", "checks", "failed", "worst error", "largest gradient", "verdict"});
-  uint32_t numChecks = 0, numFailures = 0;
-  for (const GradcheckRow &row : result.rows) {
+  for (const GradcheckRow &row : result.rows)
     table.add({row.variable, std::to_string(row.checks), std::to_string(row.failures), formatNumber(row.worstError),
-               formatNumber(row.largestGradient), verdict(row).str()});
-    numChecks += row.checks;
-    numFailures += row.failures;
-  }
+               formatNumber(row.largestGradient), verdict(row)});
   std::string text;
   raw_string_ostream os(text);
   table.print(os);
@@ -36,10 +52,7 @@ std::string report(const GradcheckReport &result) {
   os << countOf(held.pieces, "node") << " held on their smooth piece, " << held.outputs << " at their value";
   if (held.inputs) os << "; labels, lengths and positions read at the base point: " << held.inputs;
   if (held.decisions) os << "; loops and branches that decide as there: " << held.decisions;
-  os << '\n';
-  if (result.passed()) os << "passed: " << countOf(numChecks, "check") << '\n';
-  else if (numFailures > 0) os << "FAILED: " << numFailures << " of " << countOf(numChecks, "check") << '\n';
-  else os << "VACUOUS: every gradient sampled is zero, so nothing was checked\n";
+  os << '\n' << summary(result) << '\n';
   return text;
 }
 
@@ -77,7 +90,7 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
   }
   options.gradientOptions = flags.gradient;
   options.order = static_cast<uint32_t>(flags.order);
-  options.samples = static_cast<uint32_t>(flags.samples);
+  if (flags.samples) options.samples = static_cast<uint32_t>(*flags.samples);
   options.seed = flags.initSeed.value_or(1);
   options.eps = flags.eps;
   options.rtol = flags.rtol;
@@ -93,6 +106,14 @@ void noteOutside(Tool &tool, const GradcheckReport &result) {
     tool.diagnostics.note("in a body, " + result.lossWithoutLabel +
                           " is a loss whose label is not a variable, so its loss is not counted: check the graph that "
                           "'gradc opt --passes unroll,inline' writes");
+}
+
+/// Notes that the differences themselves are in doubt.
+void noteUnsettled(Tool &tool, const GradcheckReport &result) {
+  if (!result.isUnsettled) return;
+  tool.diagnostics.note(
+      "differences of the step and of half of it do not tend to one value: the function changes within a "
+      "step, or is not smooth there; a smaller --eps may decide");
 }
 
 /// Notes a possible cause that is not in the table of an emitted graph.
@@ -123,6 +144,7 @@ Expected<int> runGradcheck(Tool &tool) {
   if (result->passed()) return 0;
   noteUnrecorded(tool, *input, *result);
   noteOutside(tool, *result);
+  noteUnsettled(tool, *result);
   return 1;
 }
 

@@ -67,6 +67,7 @@ constinit const Verb kInfer = {
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,
+    .writesGraph = true,
     .run = runInfer,
 };
 

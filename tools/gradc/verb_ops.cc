@@ -98,7 +98,7 @@ Expected<int> printCoverage(Tool &tool) {
   std::string text;
   raw_string_ostream os(text);
   tool.options.isJson ? coverage.printJson(os) : coverage.printTable(os);
-  if (Error error = writeText(tool, text)) return error;
+  if (Error error = writeText(tool, tool.options.isJson ? printableJson(text) : text)) return error;
   return std::max(code, coverage.isComplete() ? 0 : 1);
 }
 
@@ -165,6 +165,7 @@ constinit const Verb kOps = {
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = UINT32_MAX,
+    .takesOperators = true,
     .run = runOps,
 };
 

@@ -88,6 +88,7 @@ constinit const Verb kOpt = {
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,
+    .writesGraph = true,
     .run = runOpt,
 };
 

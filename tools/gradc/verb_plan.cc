@@ -64,7 +64,7 @@ void printBodies(raw_ostream &os, const Graph &graph, const Inference &inference
       const BodyPlan &body = *flow.bodies[b];
       if (!seen.insert(&body).second) continue;
       const std::string inside = path + bodyStep(around, flow.node, b);
-      os << "body       " << bytes(body.plan->plannedBytes) << " in " << inside << '\n';
+      os << "body       " << bytes(body.plan->plannedBytes) << " in " << printable(inside) << '\n';
       open.push_back({body.graph, *body.inference, *body.plan, inside + " > "});
     }
   }
@@ -209,6 +209,7 @@ constinit const Verb kPlan = {
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,
+    .writesGraph = true,
     .run = runPlan,
 };
 

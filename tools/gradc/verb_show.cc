@@ -51,7 +51,7 @@ void printOperatorCounts(raw_ostream &os, const Counts &counts) {
     return a.second != b.second ? a.second > b.second : a.first->name < b.first->name;
   });
   for (const auto &[op, count] : sorted)
-    os << right_justify(std::to_string(count), 8) << "  " << op->name
+    os << right_justify(std::to_string(count), 8) << "  " << printable(op->name)
        << (op->flags.isOpaque ? "  (unknown operator)" : "") << '\n';
 }
 
@@ -81,7 +81,7 @@ void printStats(raw_ostream &os, const Graph &graph) {
   if (graphs.size() == 1) return printCounts(os, countsOf(graph));
   Counts total;
   for (size_t i = 0; i < graphs.size(); ++i) {
-    os << (i == 0 ? "graph" : bodyTitle(graphs, i)) << '\n';
+    os << (i == 0 ? "graph" : printable(bodyTitle(graphs, i))) << '\n';
     printRoles(os, graphs, i);
     const Counts counts = countsOf(graphs[i].graph);
     printCounts(os, counts);

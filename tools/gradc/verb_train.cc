@@ -4,6 +4,7 @@
 #include "verbs.h"
 
 #include "formats/json/writer.h"
+#include "ir/count_of.h"
 #include "ir/error.h"
 #include "passes/targets/lower_to.h"
 
@@ -151,6 +152,36 @@ struct Results {
   }
 };
 
+/// "'a' (64,10), 'b' (64,5) and 9 more".
+std::string listHeads(const Tool &tool, const Graph &graph, const Inference &inference, ArrayRef<size_t> heads) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t h : heads.take_front(kShown)) {
+    const Value head = graph.heads()[h];
+    const std::string name = h < tool.headNames.size() ? tool.headNames[h] : graph.listedName(head);
+    text += (text.empty() ? "'" : ", '") + name + "' " + toString(inference.shapeOf(graph.entry(head)));
+  }
+  if (heads.size() > kShown) text += " and " + std::to_string(heads.size() - kShown) + " more";
+  return text;
+}
+
+/// Without a loss, training goes on all the same: what it minimizes must not be a surprise.
+void warnOfHeads(Tool &tool, const Graph &graph, const Trainer &trainer) {
+  const ArrayRef<size_t> heads = trainer.headsUnlikeLosses();
+  if (heads.empty()) return;
+  const bool isAll = heads.size() == graph.heads().size();
+  const std::string sum = "the sum of all elements of " + countOf(heads.size(), "head") + ": " +
+                          listHeads(tool, graph, trainer.forwardInference(), heads);
+  tool.diagnostics.warning(isAll ? "the network has no loss; what is minimized is " + sum
+                                 : "not every head is a loss; what is minimized includes " + sum);
+  tool.diagnostics.note(
+      tool.headNames.empty()
+          ? "give the network a loss as its head: an operator with a loss of its own (SoftmaxOutput, LinearRegressionOutput, "
+            "MakeLoss, ...), a single number, or one number per example"
+          : "name the loss in the file's 'call' ({\"api\": \"append_backward\", \"loss\": NAME}): without it, every "
+            "variable that no operator reads is a head");
+}
+
 Expected<int> runTrain(Tool &tool) {
   const Options &options = tool.options;
   const TrainFlags &flags = options.train;
@@ -162,13 +193,16 @@ Expected<int> runTrain(Tool &tool) {
   Expected<Trainer> trainer =
       Trainer::create(tool.context, *input, std::move(setup->examples), std::move(setup->options));
   if (!trainer) return trainer.takeError();
+  warnOfHeads(tool, *input, *trainer);
   if (Error error = emitGraph(tool, *trainer, schedule)) return error;
   if (Error error = resume(*trainer, flags, setup->steps)) return error;
   Expected<Results> results = Results::open(options);
   if (!results) return results.takeError();
   if (Error error = tryCheckpoint(flags)) return error;
 
-  TrainReport report(options.output == "-" ? nullptr : &outs(), trainer->metric(), setup->steps);
+  Expected<OutputFile> lines = OutputFile::open("");
+  if (!lines) return lines.takeError();
+  TrainReport report(options.output == "-" ? nullptr : &lines->stream(), trainer->metric(), setup->steps);
   if (!flags.log.empty())
     if (Error error = report.openLog(flags.log, !flags.resume.empty())) return error;
   Run run(tool, *trainer, *setup, report);
@@ -176,8 +210,9 @@ Expected<int> runTrain(Tool &tool) {
   if (!code) return code.takeError();
   if (*code == 0)
     if (Error error = results->write(options, *trainer, report)) return error;
-  if (Error error = report.close())
-    return error;  // after the results, which a log that cannot be written must not cost
+  // After the results, which a log or lines that cannot be written must not cost.
+  if (Error error = report.close()) return error;
+  if (Error error = lines->commit()) return error;
   if (*code != 0)
     tool.diagnostics.warning("the loss is not finite at step " + Twine(run.whereItFailed()) +
                              ": a lower --lr, a --warmup or --clip may help; nothing more was written");
@@ -226,6 +261,7 @@ constexpr StringRef kFlags[] = {"data",
                                 "threads",
                                 "shape",
                                 "dtype",
+                                "max-iterations",
                                 "unknown-dim",
                                 "error-limit",
                                 "diag",
@@ -240,9 +276,10 @@ constinit const Verb kTrain = {
     .description =
         "Differentiates the network, appends one optimizer step per parameter to the graph (--emit-graph shows it), and "
         "runs that graph on one batch of examples after the other. Every floating variable that influences the "
-        "heads and is neither fed nor frozen is trained.\n"
+        "heads and is neither fed nor frozen is trained; --freeze keeps moving statistics as they are, too.\n"
         "The loss printed is the mean per example of what the network's own loss operators stand for (SoftmaxOutput: the "
-        "cross entropy); other heads count with the sum of their elements. SoftmaxOutput and LogisticRegressionOutput "
+        "cross entropy); other heads count with the sum of their elements, with a warning unless they look like a loss: one "
+        "number, or one per example. SoftmaxOutput and LogisticRegressionOutput "
         "also give an accuracy, the other regressions a mean error.\n"
         "Parameters start from the arrays of --inputs; the others are drawn by --init SEED (default 0). -o writes the "
         "trained parameters and auxiliary states, as `gradc run --inputs` reads them.\n"

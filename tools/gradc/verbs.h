@@ -14,7 +14,9 @@ struct Verb {
   llvm::StringRef examples;     // one command per line
   llvm::ArrayRef<llvm::StringRef> flags;
   uint32_t minFiles, maxFiles;
-  llvm::Expected<int> (*run)(Tool &tool);  // the exit code: 0, or 1 for "differs", "check failed"
+  bool writesGraph = false;                          // --output is FILE in another form, and may replace it
+  bool takesOperators = false;                       // names of operators, in place of files
+  llvm::Expected<int> (*run)(Tool &tool) = nullptr;  // the exit code: 0, or 1 for "differs", "check failed"
 };
 
 extern const Verb kGrad, kInfer, kPlan, kRun, kTrain, kGradcheck, kConvert, kVerify, kShow, kOpt, kOps, kDiff;

@@ -114,10 +114,14 @@ void split(OpTranslation &op) {
   const int64_t axis = op.axisOf("X", op.integer("axis", 0));
   std::vector<int64_t> sections = op.integers("sections");
   const size_t number = op.numOut("Out");
+  const int64_t parts = sections.empty() ? op.integer("num", 0) : 0;  // 0: as many as there are outputs
+  if (parts != 0 && parts != static_cast<int64_t>(number))
+    return op.fail(ErrorKind::BadAttribute,
+                   "attribute 'num' is " + Twine(parts) + ", expected " + Twine(number) + ", the number of outputs");
   if (sections.empty()) {
-    const Value parts =
+    const Value cuts =
         op.emit("SliceChannel", {x}, {{"num_outputs", std::to_string(number)}, {"axis", std::to_string(axis)}});
-    for (size_t i = 0; i < number; ++i) op.out("Out", OpTranslation::output(parts, static_cast<uint16_t>(i)), i);
+    for (size_t i = 0; i < number; ++i) op.out("Out", OpTranslation::output(cuts, static_cast<uint16_t>(i)), i);
     return;
   }
   if (sections.size() != number)
