@@ -1,6 +1,8 @@
 // Tested by tests/imperative_cache_test.cc
 #include "imperative/plan_cache.h"
 
+#include "runtime/release.h"
+
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -49,7 +51,7 @@ void PlanCache::insert(std::shared_ptr<Plan> plan) {
   plans.push_front(plan);
   bytes += plan->bytes;
   if (plans.front()->key == lastMissed) {
-    lastMissed = {};
+    release(lastMissed);
     lastMissedPlan = plans.front().get();
   }
   bucket->plans.push_back(plans.begin());

@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// Whether `op` is one of the definitions that registerBuiltinOps registers, not a host's operator of the same name.
-/// Searches them all: call it once per kind, not per node.
+/// Whether `op` is one of the definitions that registerBuiltinOps registers, not a host's operator of the same name. A binary
+/// search by address.
 bool isBuiltinOp(const OpDef &op);
 
 }  // namespace gradc

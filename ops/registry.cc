@@ -9,6 +9,10 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
+#include <functional>
+#include <vector>
+
 using namespace llvm;
 
 namespace gradc {
@@ -135,7 +139,14 @@ void registerBuiltinOps(OpRegistry &registry) {
 }
 
 bool isBuiltinOp(const OpDef &op) {
-  return any_of(kFamilies, [&](const OpFamily *family) { return is_contained(*family, &op); });
+  // By address; never destroyed, because threads may still read it while the process exits.
+  static const std::vector<const OpDef *> &all = *[] {
+    auto *const ops = new std::vector<const OpDef *>();
+    for (const OpFamily *family : kFamilies) ops->insert(ops->end(), family->begin(), family->end());
+    llvm::sort(*ops, std::less<>());
+    return ops;
+  }();
+  return std::binary_search(all.begin(), all.end(), &op, std::less<>());
 }
 
 RowOps builtinRowOps() { return {.split = &kSliceChannel, .stack = &kStack, .full = &kFull}; }

@@ -79,6 +79,7 @@ class Inferrer {
   }
 
   Error seed(const InferRequest &request) {
+    if (Error error = checkHints(request)) return error;
     auto isOpen = [&](NodeId variable) { return variable.value >= firstNode; };
     for (const ShapeHint &hint : request.shapes)
       if (isOpen(hint.variable))
@@ -91,6 +92,21 @@ class Inferrer {
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n)) && !graph.attrs(NodeId(n)).isEmpty())
         if (Error error = seedFromAttrs(NodeId(n))) return error;
+    return Error::success();
+  }
+
+  Error checkHints(const InferRequest &request) const {
+    auto check = [&](NodeId n, StringRef what) -> Error {
+      if (n.value < graph.numNodes() && graph.isVariable(n)) return Error::success();
+      if (n.value < graph.numNodes())
+        return Failure(ErrorKind::BadHint, what + " is given for " + graph.describe(n) + ", which is not a variable")
+            .at(n);
+      return Failure(ErrorKind::BadHint, what + " is given for a node that the graph does not have");
+    };
+    for (const ShapeHint &hint : request.shapes)
+      if (Error error = check(hint.variable, "a shape")) return error;
+    for (const DTypeHint &hint : request.dtypes)
+      if (Error error = check(hint.variable, "a type")) return error;
     return Error::success();
   }
 

@@ -60,7 +60,7 @@ class Matcher {
     }
     StringMap<size_t>::iterator start = startKeys.find(binding.name);
     if (start != startKeys.end()) {
-      matched.starts.push_back({start->second, std::move(binding.array), binding.name});
+      matched.starts.push_back({start->second, std::move(binding)});
       return Error::success();
     }
     if (isDroppedSeed(binding.name)) return Error::success();

@@ -9,8 +9,7 @@ namespace gradc {
 
 struct StartValue {
   size_t head;
-  Array array;
-  std::string key;
+  NamedArray array;
 };
 
 /// What the bindings mean: arrays per variable, start values per head.

@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "passes/memory/plan_memory.h"
+#include "runtime/machine_memory.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -20,6 +21,7 @@ namespace gradc {
 static_assert(kPlanAlignment <= 127, "the distance is kept in a char");
 
 Expected<Buffer> allocateBuffer(size_t bytes, const Twine &what) {
+  if (Error error = checkMachineHas(bytes, what)) return error;
   const size_t rounded = alignTo(std::max<size_t>(bytes, 1), kPlanAlignment);
   // calloc, because fresh pages are zero already and are placed near the thread that first writes to them.
   char *const memory = static_cast<char *>(std::calloc(1, rounded + kPlanAlignment));

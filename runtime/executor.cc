@@ -3,6 +3,7 @@
 #include "runtime/elements.h"
 #include "runtime/executor.h"
 #include "runtime/failures.h"
+#include "runtime/head_ranges.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
@@ -19,11 +20,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-bool overlap(const TensorRef &a, const TensorRef &b) {
-  const char *firstA = a.as<char>(), *firstB = b.as<char>();
-  return firstA < firstB + b.bytes() && firstB < firstA + a.bytes();
-}
 
 /// "the gradient of 'x'", "head 'y_output'".
 std::string headName(const Graph &graph, size_t i) {
@@ -78,6 +74,15 @@ std::string misfit(const TensorRef &expected, const TensorRef &found) {
   return "expected " + describe(expected) + ", got " + describe(found);
 }
 
+/// Tables of another graph have rows for other entries.
+Error checkTables(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                  const MemoryPlan &plan) {
+  const size_t least = std::min({inference.shape.size(), inference.dtype.size(), requests.request.size(),
+                                 plan.offset.size(), plan.inplaceOf.size()});
+  if (least >= graph.numEntries() && plan.workspace.size() >= graph.numNodes()) return Error::success();
+  return Failure(ErrorKind::BadPlan, "the inference, the requests or the plan are of another graph");
+}
+
 }  // namespace
 
 void runReplaced(const NodeOverride &replaced, const KernelCall &given, RunKernel kernel) {
@@ -105,6 +110,7 @@ void runReplaced(const NodeOverride &replaced, const KernelCall &given, RunKerne
 struct Executor::State {
   InstructionList list;
   FailureSlot failure;
+  std::optional<HeadRanges> ranges;     // made by the first `bindHead`
   std::vector<uint32_t> instructionOf;  // by node; filled by the first `bindState`
   unsigned threads = 1;
   bool hasForms = false;
@@ -122,14 +128,19 @@ struct Executor::State {
     }
   }
 
+  static void compute(const Instruction &instruction, const KernelCall &call) {
+    if (instruction.fast) instruction.fast->run(call);
+    else executeReference(call);
+  }
+
   /// Returns how many instructions it ran.
   uint32_t execute(const Instruction &instruction) {
     const InstructionExtras *extras = list.extrasOf(instruction);
     if (extras && extras->group) return executeGroup(instruction, *extras);
     const KernelCall call = list.call(instruction);
-    if (extras && extras->replaced) runReplaced(*extras->replaced, call, executeReference);
-    else if (instruction.fast) instruction.fast->run(call);
-    else executeReference(call);
+    if (extras && extras->replaced)
+      runReplaced(*extras->replaced, call, [&](const KernelCall &replaced) { compute(instruction, replaced); });
+    else compute(instruction, call);
     if (monitor) monitor(monitorUser, instruction.node, call.out);
     takeSteps(instruction.firstStep, instruction.lastStep);
     return 1;
@@ -158,19 +169,21 @@ struct Executor::State {
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
   }
 
-  bool isAdded(size_t head) const {
-    return any_of(list.steps, [&](const HeadStep &step) { return step.head == head && step.isAdd; });
+  HeadRanges &needRanges() {
+    if (ranges) return *ranges;
+    BitVector isAdded(static_cast<unsigned>(list.heads.size()));
+    for (const HeadStep &step : list.steps)
+      if (step.isAdd) isAdded.set(step.head);
+    return ranges.emplace(list.heads, std::move(isAdded));
   }
 
   // REQ-09: two heads that are both added to one buffer leave the sum there; else one would overwrite the other.
-  Error checkAlias(size_t i, const TensorRef &tensor) const {
-    for (size_t k = 0; k < list.heads.size(); ++k) {
-      if (k == i || !list.heads[k].data || !overlap(list.heads[k], tensor) || (isAdded(i) && isAdded(k))) continue;
-      return Failure(ErrorKind::BufferAlias, headName(list.graph, std::min(i, k)) + " and " +
-                                                 headName(list.graph, std::max(i, k)) +
-                                                 " would share memory, but not both have the request 'add'");
-    }
-    return Error::success();
+  Error checkAlias(size_t i, const TensorRef &tensor) {
+    const std::optional<size_t> other = needRanges().conflict(i, tensor);
+    if (!other) return Error::success();
+    return Failure(ErrorKind::BufferAlias, headName(list.graph, std::min(i, *other)) + " and " +
+                                               headName(list.graph, std::max(i, *other)) +
+                                               " would share memory, but not both have the request 'add'");
   }
 
   Error checkBound() const {
@@ -196,6 +209,8 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
     planOptions.groups = &options.kernels->fusion().memory;
   }
   return catching("to prepare the graph", [&]() -> Expected<Executor> {
+    if (Error error = checkColumns(graph, options)) return error;
+    if (Error error = checkTables(graph, inference, requests, plan)) return error;
     if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;
     Expected<InstructionList> list = prepareInstructions(graph, inference, requests, plan, options);
     if (!list) return list.takeError();
@@ -229,14 +244,17 @@ Error Executor::bindHead(size_t i, TensorRef tensor) {
   if (!head.data)
     return Failure(ErrorKind::BindingSurplus, "head " + Twine(i) + " is not computed: its request is 'null'");
   if (!fits(head, tensor)) return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + misfit(head, tensor));
-  if (Error error = state->checkAlias(i, tensor)) return error;
+  if (Error error = catching("to bind a head", [&] { return state->checkAlias(i, tensor); })) return error;
+  state->ranges->move(i, head, tensor);
   head.data = tensor.data;
   if (list.headEntry[i].isValid()) list.address[list.headEntry[i]] = static_cast<char *>(tensor.data);
   state->isStale = true;
   return Error::success();
 }
 
-void Executor::bindState(NodeId node, void *object) {
+Error Executor::bindState(NodeId node, void *object) {
+  if (node.value >= state->list.graph.numNodes())
+    return Failure(ErrorKind::BindingSurplus, "a state is given for a node that the graph does not have");
   std::vector<Instruction> &instructions = state->list.instructions;
   std::vector<uint32_t> &instructionOf = state->instructionOf;
   if (instructionOf.empty()) {
@@ -246,6 +264,7 @@ void Executor::bindState(NodeId node, void *object) {
   const uint32_t i = instructionOf[node.value];
   if (i != NodeId::kNone)
     state->list.needExtras(instructions[i]).state = object;  // else no output of the node is requested
+  return Error::success();
 }
 
 Error Executor::run(uint64_t step) {
@@ -270,7 +289,7 @@ Error Executor::run(uint64_t step) {
   return catching("to run the graph", execute, atNode);
 }
 
-TensorRef Executor::head(size_t i) const { return state->list.heads[i]; }
+TensorRef Executor::head(size_t i) const { return i < state->list.heads.size() ? state->list.heads[i] : TensorRef(); }
 size_t Executor::arenaBytes() const { return state->list.ownedBytes; }
 
 void Executor::setProfiling(bool on) {

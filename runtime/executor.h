@@ -100,7 +100,8 @@ struct ExecOptions {
 class Executor {
  public:
   /// UnknownOp (E-32) for a node without kernel, InferMissing (E-58) for a requested entry of unknown shape, DTypeWidth
-  /// (E-63) for an element type the node's kernel does not compute in. Schedule and plan are checked first (BadPlan); the
+  /// (E-63) for an element type the node's kernel does not compute in, BindingMismatch for columns of the options of another
+  /// length than the graph's. Schedule and plan are checked first (BadPlan); the
   /// versions of overwritten variables are not (checkMutationOrder does that).
   static llvm::Expected<Executor> create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                          const MemoryPlan &plan, const ExecOptions &options);
@@ -115,13 +116,13 @@ class Executor {
   /// holds the start value. Another head may use the same memory only if both have the request Add (E-18), a variable only
   /// if the head's node waits for all its other readers, as the steps of appendOptimizer do; the latter is not checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
-  /// Sets KernelCall::state of the node from now on.
-  void bindState(NodeId node, void *object);
+  /// Sets KernelCall::state of the node from now on. BindingSurplus for a node that the graph does not have.
+  llvm::Error bindState(NodeId node, void *object);
   /// One pass over the graph as the given training step. E-70 names variables that are not bound, TooLarge the node for
   /// which there was no memory or no thread, Internal the node whose kernel failed; an error that a kernel left in
   /// KernelCall::failure is returned. When a node fails, heads are partly written.
   llvm::Error run(uint64_t step);
-  /// Null data for a head whose request is Null.
+  /// Null data for a head whose request is Null, and for one that the graph does not have.
   TensorRef head(size_t i) const;
   /// Bytes of arena and of every other buffer the executor owns.
   size_t arenaBytes() const;

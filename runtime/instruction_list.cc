@@ -3,6 +3,7 @@
 #include "runtime/instructions.h"
 
 #include "ir/error.h"
+#include "runtime/release.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -110,7 +111,7 @@ void InstructionList::trim(ShapeTable &shapes) {
   kinds = graph.kinds().vec();
   graph = Graph();
   inference = Inference();
-  neededVariables = {};
+  release(neededVariables);
 }
 
 }  // namespace gradc

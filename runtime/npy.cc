@@ -23,14 +23,8 @@ namespace {
 
 constexpr StringRef kMagic("\x93NUMPY", 6);
 constexpr size_t kHeaderAlignment = 64;
+constexpr uint32_t kLongestHeader = 1 << 20;  // that of a file in an archive is inflated before anything is checked
 static_assert(std::endian::native == std::endian::little, "byte order is swapped for big-endian files only");
-
-struct Header {
-  DType dtype = DType::Unknown;
-  bool isBigEndian = false;
-  bool isFortran = false;
-  std::vector<int64_t> shape;
-};
 
 struct DescrRow {
   StringRef code;  // without the byte order
@@ -48,7 +42,7 @@ class HeaderParser {
  public:
   HeaderParser(StringRef text, StringRef place) : rest(text), place(place) {}
 
-  Expected<Header> parse() {
+  Expected<NpyHeader> parse() {
     if (!take("{")) return fail("the header is not a dict");
     while (!take("}")) {
       StringRef key;
@@ -124,7 +118,7 @@ class HeaderParser {
   }
 
   StringRef rest, place;
-  Header header;
+  NpyHeader header;
   unsigned seen = 0;
 };
 
@@ -178,40 +172,78 @@ bool areBools(ArrayRef<char> bytes) {
 
 }  // namespace
 
+namespace {
+
+Failure malformed(StringRef place, const Twine &what) {
+  return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what);
+}
+
+}  // namespace
+
+Expected<size_t> npyHeaderBytes(StringRef start, uint64_t size, StringRef place) {
+  if (start.take_front(kMagic.size()) != kMagic || start.size() < 10) return malformed(place, "not an NPY file");
+  const unsigned major = static_cast<unsigned char>(start[6]), minor = static_cast<unsigned char>(start[7]);
+  if (major < 1 || major > 3 || minor != 0)
+    return malformed(place,
+                     "NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
+  const size_t width = major == 1 ? 2 : 4;
+  if (start.size() < 8 + width) return malformed(place, "the file ends inside the header");
+  const uint32_t length = readLittle(start.substr(8, width), width);
+  if (length > size - 8 - width) return malformed(place, "the file ends inside the header");
+  if (length > kLongestHeader)
+    return malformed(place,
+                     "the header is " + Twine(length) + " bytes long, expected at most " + Twine(kLongestHeader));
+  return 8 + width + length;
+}
+
+Expected<NpyHeader> parseNpyHeader(StringRef text, uint64_t size, StringRef place) {
+  const uint64_t data = size - text.size();
+  Expected<NpyHeader> header = HeaderParser(text.drop_front(text[6] == 1 ? 10 : 12), place).parse();
+  if (!header) return header.takeError();
+  if (!isPossible(header->shape))
+    return malformed(place, "shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
+  const uint64_t count = static_cast<uint64_t>(*numElements(header->shape)), width = dtypeBytes(header->dtype);
+  if (count > data / width || count * width != data)
+    return malformed(place, "shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
+                                countOf(count, "element") + " of " + countOf(width, "byte") + ", the file has " +
+                                countOf(data, "byte") + " of data");
+  return header;
+}
+
+Error arrangeElements(const NpyHeader &header, std::vector<char> &elements, StringRef place) {
+  const size_t width = dtypeBytes(header.dtype);
+  if (header.isFortran) elements = transposed(StringRef(elements.data(), elements.size()), header.shape, width);
+  if (header.isBigEndian) swapBytes(elements, width);
+  if (header.dtype == DType::Bool && !areBools(elements)) return malformed(place, "a bool element is neither 0 nor 1");
+  return Error::success();
+}
+
 Expected<Array> parseNpy(StringRef bytes, StringRef place) {
   return catchingBadAlloc("to read the array", [&]() -> Expected<Array> {
-    auto fail = [&](const Twine &what) -> Error {
-      return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what);
-    };
-    if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
-    unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
-    if (major < 1 || major > 3 || minor != 0)
-      return fail("NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
-    size_t width = major == 1 ? 2 : 4;
-    if (bytes.size() < 8 + width) return fail("the file ends inside the header");
-    uint32_t headerSize = readLittle(bytes.substr(8, width), width);
-    StringRef rest = bytes.drop_front(8 + width);
-    if (headerSize > rest.size()) return fail("the file ends inside the header");
-    Expected<Header> header = HeaderParser(rest.take_front(headerSize), place).parse();
+    Expected<size_t> length = npyHeaderBytes(bytes.take_front(kNpyStart), bytes.size(), place);
+    if (!length) return length.takeError();
+    Expected<NpyHeader> header = parseNpyHeader(bytes.take_front(*length), bytes.size(), place);
     if (!header) return header.takeError();
-
-    StringRef data = rest.drop_front(headerSize);
-    if (!isPossible(header->shape))
-      return fail("shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
-    std::optional<int64_t> count = numElements(header->shape);
-    size_t elementBytes = dtypeBytes(header->dtype);
-    if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
-      return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
-                  countOf(*count, "element") + " of " + countOf(elementBytes, "byte") + ", the file has " +
-                  countOf(data.size(), "byte") + " of data");
-    Array array;
-    array.dtype = header->dtype;
-    if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
-    else array.bytes.assign(data.begin(), data.end());
-    array.shape = std::move(header->shape);
-    if (header->isBigEndian) swapBytes(array.bytes, elementBytes);
-    if (array.dtype == DType::Bool && !areBools(array.bytes)) return fail("a bool element is neither 0 nor 1");
+    const StringRef data = bytes.drop_front(*length);
+    Array array{header->dtype, header->shape, std::vector<char>(data.begin(), data.end())};
+    if (Error error = arrangeElements(*header, array.bytes, place)) return error;
     return array;
+  });
+}
+
+Error readElements(NamedArray &array) {
+  return catchingBadAlloc("to read the array", [&]() -> Error {
+    if (array.archived) {
+      Expected<std::vector<char>> bytes = array.archived->read();
+      if (!bytes) return bytes.takeError();
+      array.array.bytes = std::move(*bytes);
+      array.archived = nullptr;
+    }
+    const Array &read = array.array;
+    if (isPossible(read.shape) && read.view().bytes() == read.bytes.size()) return Error::success();
+    return Failure(ErrorKind::BindingMismatch, "'" + array.name + "' has " + countOf(read.bytes.size(), "byte") +
+                                                   ", which are not those of shape " + toString(ShapeRef(read.shape)) +
+                                                   " of " + dtypeName(read.dtype));
   });
 }
 

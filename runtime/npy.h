@@ -7,7 +7,9 @@
 #include "ir/tensor.h"
 
 #include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,15 +26,31 @@ struct Array {
   TensorRef view() const { return const_cast<Array *>(this)->ref(); }
 };
 
+/// Elements that are still packed in an archive.
+class ArchivedElements {
+ public:
+  virtual ~ArchivedElements() = default;
+  /// In C order. BadTensorFile if they are damaged.
+  virtual llvm::Expected<std::vector<char>> read() const = 0;
+};
+
 struct NamedArray {
   std::string name;
   Array array;
+  /// Not null: `array` has no bytes before `readElements`.
+  std::shared_ptr<const ArchivedElements> archived = nullptr;
 };
+
+/// Reads what is archived. BindingMismatch, naming the array, when its bytes are not as many as its shape and type need.
+llvm::Error readElements(NamedArray &array);
 
 /// `place` names the file in errors (BadTensorFile). Fortran order is transposed, foreign byte order swapped.
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
 /// Members in archive order; stored and deflated ones, zip64 included.
 llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
+/// The same without the elements, which stay archived: the directory and the headers are read and checked. What nobody needs
+/// is never inflated. The arrays share the file.
+llvm::Expected<std::vector<NamedArray>> openNpz(std::shared_ptr<const llvm::MemoryBuffer> file, llvm::StringRef place);
 /// Writes a row-major tensor. UnsupportedOption for an unknown dtype.
 llvm::Error writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
 

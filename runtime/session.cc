@@ -44,16 +44,24 @@ const RequestTable &Session::requests() const { return state->requests; }
 const std::vector<std::string> &Session::warnings() const { return state->warnings; }
 void Session::setProfiling(bool on) { state->executor->setProfiling(on); }
 ArrayRef<Executor::Timing> Session::timings() const { return state->executor->timings(); }
-TensorRef Session::variable(NodeId n) { return state->look(state->variable(n)); }
-TensorRef Session::head(size_t i) { return state->look(state->head(i)); }
+TensorRef Session::variable(NodeId n) { return state->hasVariable(n) ? state->look(state->variable(n)) : TensorRef(); }
+TensorRef Session::head(size_t i) { return state->hasHead(i) ? state->look(state->head(i)) : TensorRef(); }
 
-TensorRef Session::plainVariable(NodeId n) const { return state->variable(n).plain(); }
-
-void Session::readVariable(NodeId n, const TensorRef &to) const {
-  withThreads(state->threads, [&] { state->variable(n).read(to); });
+TensorRef Session::plainVariable(NodeId n) const {
+  return state->hasVariable(n) ? state->variable(n).plain() : TensorRef();
 }
-void Session::readHead(size_t i, const TensorRef &to) const {
-  withThreads(state->threads, [&] { state->head(i).read(to); });
+
+Error Session::readVariable(NodeId n, const TensorRef &to) const {
+  return catching("to read a variable", [&]() -> Error {
+    if (Error error = checkIsVariable(state->graph, n, "a copy is requested of")) return error;
+    return state->read(state->variable(n), to, state->graph.name(n));
+  });
+}
+Error Session::readHead(size_t i, const TensorRef &to) const {
+  return catching("to read a head", [&]() -> Error {
+    if (Error error = checkIsHead(state->graph, i, "a copy is requested of")) return error;
+    return state->read(state->head(i), to, state->graph.listedName(state->graph.heads()[i]));
+  });
 }
 
 Error Session::bindVariable(NodeId n, TensorRef tensor) {
@@ -77,18 +85,31 @@ Error Session::bindHead(size_t i, TensorRef tensor) {
 Error Session::shareHead(size_t i, NodeId variable) {
   if (Error error = checkIsHead(state->graph, i)) return error;
   if (Error error = checkIsVariable(state->graph, variable)) return error;
-  assert(headLayout(i) == variableLayout(variable) && "what computes the new value works element by element");
+  if (headLayout(i) != variableLayout(variable))  // they are equal where the value is computed element by element
+    return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + " cannot be written over " +
+                                                   state->graph.describe(variable) +
+                                                   ": kernels keep them in different layouts")
+        .at(variable);
   if (Error error = state->executor->bindHead(i, state->variable(variable).place())) return error;
   state->sharedWith[i] = variable;
   return Error::success();
 }
 
-void Session::assignVariable(NodeId n, const Session &from) {
-  withThreads(state->threads, [&] { state->variable(n).assign(from.state->variable(n)); });
+Error Session::assignVariable(NodeId n, const Session &from) {
+  return catching("to copy a variable", [&]() -> Error {
+    for (const Graph &graph : {state->graph, from.state->graph})
+      if (Error error = checkIsVariable(graph, n, "a copy is requested of")) return error;
+    Argument &to = state->variable(n), &source = from.state->variable(n);
+    if (Error error = checkSame(to.place(), source.place(), state->graph.name(n))) return error;
+    withThreads(state->threads, [&] { to.assign(source); });
+    return Error::success();
+  });
 }
 
-Layout Session::variableLayout(NodeId n) const { return state->variable(n).layout(); }
-Layout Session::headLayout(size_t i) const { return state->head(i).layout(); }
+Layout Session::variableLayout(NodeId n) const {
+  return state->hasVariable(n) ? state->variable(n).layout() : Layout::Plain;
+}
+Layout Session::headLayout(size_t i) const { return state->hasHead(i) ? state->head(i).layout() : Layout::Plain; }
 
 Expected<std::vector<NamedArray>> Session::outputs() const {
   return catching("to copy the outputs", [&]() -> Expected<std::vector<NamedArray>> {

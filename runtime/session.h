@@ -59,15 +59,18 @@ class Session {
   const RequestTable &requests() const;
   const std::vector<std::string> &warnings() const;
 
+  // Of what is not a variable or a head of the graph the address is null, the shape and the type unknown.
+
   /// The memory of a variable, row-major, to read and write until the next run.
   TensorRef variable(NodeId n);
   /// The same for a head; null data if its request is Null.
   TensorRef head(size_t i);
   /// The memory of a variable where it is row-major at this point; else null data: kernels keep it in another layout.
   TensorRef plainVariable(NodeId n) const;
-  /// A row-major copy into memory of the same shape and type. Any number of threads may read between two runs.
-  void readVariable(NodeId n, const TensorRef &to) const;
-  void readHead(size_t i, const TensorRef &to) const;
+  /// A row-major copy into memory of the same shape and type; E-71 for other memory, E-72 for what is not a variable or a
+  /// head. Any number of threads may read between two runs.
+  llvm::Error readVariable(NodeId n, const TensorRef &to) const;
+  llvm::Error readHead(size_t i, const TensorRef &to) const;
 
   /// From now on the variable or the head is in this memory (VariableMemory, HeadMemory): another batch, for example. Values
   /// are not copied. E-71 when it does not fit, or when kernels keep the session's own memory in another layout; memory that
@@ -76,9 +79,10 @@ class Session {
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// From now on head i is written over the variable, under the conditions of Executor::bindHead.
   llvm::Error shareHead(size_t i, NodeId variable);
-  /// Copies the value of the variable with the same id, shape and type in another session.
-  void assignVariable(NodeId n, const Session &from);
-  /// The layouts of variables and heads between consecutive runs, as long as nobody looks at them.
+  /// Copies the value of the variable with the same id, shape and type in another session; E-71 and E-72 as readVariable.
+  llvm::Error assignVariable(NodeId n, const Session &from);
+  /// The layouts of variables and heads between consecutive runs, as long as nobody looks at them. Plain for what the graph
+  /// does not have.
   Layout variableLayout(NodeId n) const;
   Layout headLayout(size_t i) const;
 

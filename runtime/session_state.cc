@@ -3,11 +3,16 @@
 #include "runtime/session_state.h"
 
 #include "ir/error.h"
+#include "runtime/release.h"
 #include "passes/order_mutation.h"
 #include "runtime/elements.h"
 #include "runtime/fusion/fusion.h"
 #include "runtime/init.h"
+#include "runtime/machine_memory.h"
 #include "runtime/run_errors.h"
+#include "runtime/short_rows.h"
+
+#include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
 
@@ -22,10 +27,35 @@ bool isOtherPlan(const Graph &graph, const MemoryPlan &plan) {
   return false;
 }
 
+/// 0 where the shape is not known.
+uint64_t bytesOf(const Inference &inference, EntryId e) {
+  if (!inference.isKnownShape(e)) return 0;
+  return SaturatingMultiply<uint64_t>(static_cast<uint64_t>(inference.elements(e)), dtypeBytes(inference.dtype[e]));
+}
+
+/// The node with the largest tensor among those that are computed and the variables that are not the caller's. Loops fill only
+/// as many rows of their stacks as they run steps, and results of element-wise nodes may exist only piece by piece.
+std::pair<uint64_t, NodeId> largestTensor(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                          const std::vector<bool> &isCallers) {
+  std::pair<uint64_t, NodeId> most{0, NodeId()};
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    const NodeId n(id);
+    const NodeKind &kind = graph.kind(n);
+    if (kind.flow || (!kind.isVariable() && kind.op->flags.isElementwise)) continue;
+    for (uint32_t o = 0; o < kind.numOutputs; ++o) {
+      const EntryId e(graph.firstEntry(n).value + o);
+      const bool counts = graph.isVariable(n) ? !isCallers[id] : requests.request[e] != Request::Null;
+      if (const uint64_t bytes = counts ? bytesOf(inference, e) : 0; bytes > most.first) most = {bytes, n};
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 Expected<MatchedBindings> Session::State::match(Context &context, std::vector<NamedArray> bindings,
                                                 const SessionOptions &options) {
+  if (Error error = checkColumns(graph, options.exec)) return error;
   if (Error error = checkMemory(options)) return error;
   if (Error error = checkMutationOrder(graph, options.exec.schedule)) return error;
   Expected<std::optional<GradientTable>> read = readGradientTable(graph);
@@ -45,14 +75,17 @@ Expected<MatchedBindings> Session::State::match(Context &context, std::vector<Na
 Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
   Expected<MatchedBindings> matched = match(context, std::move(bindings), options);
   if (!matched) return matched.takeError();
+  KernelSet kernels;
+  if (Error error = planRun(context, kernels, options)) return error;
   if (Error error = fillVariables(*matched, options)) return error;
-  return prepare(context, *matched, options);
+  return prepare(kernels, *matched, options);
 }
 
 Error Session::State::inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options) {
   InferRequest request = options.hints;
   for (const ShapeHint &hint : request.shapes) {
-    const size_t at = matched.arrayOf[hint.variable.value];
+    const NodeId n = hint.variable;  // `infer` refuses those that the graph does not have
+    const size_t at = n.value < matched.arrayOf.size() ? matched.arrayOf[n.value] : MatchedBindings::kNone;
     if (at == MatchedBindings::kNone || agrees(ShapeRef(hint.dims), matched.arrays[at].array.shape)) continue;
     return bindingMismatch(matched.arrays[at].name, "shape " + toString(ShapeRef(hint.dims)),
                            toString(ShapeRef(matched.arrays[at].array.shape)));
@@ -141,8 +174,9 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
     Expected<Argument> argument = Argument::create(inference.dtype[e], inference.shapeOf(e).dims(), graph.describe(n));
     if (!argument) return amend(argument.takeError(), [&](GradcError &error) { error.place.node = n; });
     if (NamedArray *binding = matched.binding(n)) {
+      if (Error error = readElements(*binding)) return error;
       convertElements(binding->array.ref(), argument->place());
-      binding->array.bytes = {};
+      release(binding->array.bytes);
     } else {
       initializer->fill(n, argument->place());
     }
@@ -211,21 +245,59 @@ Error Session::State::bindVariables() {
 Error Session::State::addStarts(MatchedBindings &matched) {
   for (StartValue &start : matched.starts) {
     TensorRef to = head(start.head).look();
-    TensorRef given = start.array.ref();
+    TensorRef given = start.array.array.ref();
     if (to.shape != given.shape || !isConvertible(given.dtype, to.dtype))
-      return bindingMismatch(start.key, describeTensor(ShapeRef(to.shape), to.dtype),
+      return bindingMismatch(start.array.name, describeTensor(ShapeRef(to.shape), to.dtype),
                              describeTensor(ShapeRef(given.shape), given.dtype));
-    convertElements(given, to);
+    if (Error error = readElements(start.array)) return error;
+    convertElements(start.array.array.ref(), to);
+    release(start.array.array.bytes);
   }
   return Error::success();
 }
 
-Error Session::State::prepare(Context &context, MatchedBindings &matched, const SessionOptions &options) {
+std::vector<bool> Session::State::callersVariables(const SessionOptions &options) const {
+  std::vector<bool> isCallers(graph.numNodes());
+  for (const VariableMemory &given : options.variableMemory) isCallers[given.variable.value] = true;
+  return isCallers;
+}
+
+uint64_t Session::State::ownBytes(const SessionOptions &options) const {
+  const std::vector<bool> isCallers = callersVariables(options);
+  uint64_t sum = 0;
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    if (graph.isVariable(NodeId(id)) && !isCallers[id])
+      sum = SaturatingAdd(sum, bytesOf(inference, graph.firstEntry(NodeId(id))));
+  std::vector<bool> hasMemory(graph.heads().size());
+  for (const HeadMemory &given : options.headMemory) hasMemory[given.head] = true;
+  for (size_t i = 0; i < hasMemory.size(); ++i)
+    if (!hasMemory[i] && (headRequests.empty() || headRequests[i] != Request::Null))
+      sum = SaturatingAdd(sum, bytesOf(inference, graph.entry(graph.heads()[i])));
+  return sum;
+}
+
+/// What a loop may leave untouched does not count.
+uint64_t Session::State::plannedBytes() const {
+  const size_t spare = plan.flows.empty() ? 0 : bytesOfShortStacks(graph, inference, loopsToClear(graph, BitVector()));
+  return plan.plannedBytes - std::min<uint64_t>(spare, plan.plannedBytes);
+}
+
+/// Kernels and plan. A session that can never have its memory is refused first: kernels prepare tables as long as their tensors.
+Error Session::State::planRun(Context &context, KernelSet &kernels, const SessionOptions &options) {
   threads = options.exec.threads;
   requests = countRequests(graph, headRequests);
-  KernelSet kernels = makeKernels(options);
+  const auto [most, at] = largestTensor(graph, inference, requests, callersVariables(options));
+  if (most)
+    if (Error error = checkMachineHas(most, graph.describe(at)))
+      return amend(std::move(error), [node = at](GradcError &info) { info.place.node = node; });
+  const uint64_t own = ownBytes(options);
+  if (Error error = checkMachineHas(own, "the session")) return error;
+  kernels = makeKernels(options);
   if (Error error = makePlan(context, kernels, options)) return error;
+  return checkMachineHas(SaturatingAdd(own, plannedBytes()), "the session");
+}
 
+Error Session::State::prepare(KernelSet &kernels, MatchedBindings &matched, const SessionOptions &options) {
   auto layoutOf = [&](Value v) { return kernels.isEmpty() ? Layout::Plain : kernels.layout(graph.entry(v)); };
   for (uint32_t id = 0; id < graph.numNodes(); ++id)
     if (slotOf[id] != MatchedBindings::kNone) variable(NodeId(id)).setLayout(layoutOf(Value{NodeId(id)}));
@@ -247,6 +319,22 @@ Error Session::State::prepare(Context &context, MatchedBindings &matched, const 
   for (const HeadMemory &given : options.headMemory)
     if (Error error = executor->bindHead(given.head, given.tensor)) return error;
   return addStarts(matched);
+}
+
+Error checkSame(const TensorRef &expected, const TensorRef &found, StringRef name) {
+  if (expected.shape == found.shape && expected.dtype == found.dtype) return Error::success();
+  return bindingMismatch(name, describeTensor(ShapeRef(expected.shape), expected.dtype),
+                         describeTensor(ShapeRef(found.shape), found.dtype));
+}
+
+Error Session::State::read(const Argument &argument, const TensorRef &to, StringRef name) const {
+  const TensorRef from = argument.place();
+  if (Error error = checkSame(from, to, name)) return error;
+  if (!to.data && to.bytes() != 0)
+    return Failure(ErrorKind::BindingMismatch, "the address for a copy of '" + name + "' is null");
+  if (!from.data) return Failure(ErrorKind::BindingMismatch, "'" + name + "' is not computed: its request is 'null'");
+  withThreads(threads, [&] { argument.read(to); });
+  return Error::success();
 }
 
 Error Session::State::run(uint64_t step) {

@@ -33,13 +33,22 @@ struct Session::State {
   llvm::Error checkMemory(const SessionOptions &options) const;
   llvm::Error checkVariables(const MatchedBindings &matched, const SessionOptions &options) const;
   llvm::Error checkVariable(NodeId n, const NamedArray *binding) const;
-  llvm::Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
+  /// By node: the variables in the caller's memory.
+  std::vector<bool> callersVariables(const SessionOptions &options) const;
+  /// Bytes of the variables and heads that are not in the caller's memory, and of what the plan needs.
+  uint64_t ownBytes(const SessionOptions &options) const;
+  uint64_t plannedBytes() const;
+  llvm::Error planRun(Context &context, KernelSet &kernels, const SessionOptions &options);
+  llvm::Error prepare(KernelSet &kernels, MatchedBindings &matched, const SessionOptions &options);
   KernelSet makeKernels(const SessionOptions &options) const;
   llvm::Expected<bool> isOtherPlanInFile(Context &context, PlanOptions options);
   llvm::Error makePlan(Context &context, KernelSet &kernels, const SessionOptions &options);
   llvm::Error bindVariables();
   llvm::Error addStarts(MatchedBindings &matched);
 
+  bool hasVariable(NodeId n) const { return n.value < slotOf.size() && slotOf[n.value] != MatchedBindings::kNone; }
+  bool hasHead(size_t i) const { return i < heads.size(); }
+  // Only of those that the graph has.
   Argument &variable(NodeId n) { return variables[slotOf[n.value]]; }
   Argument &head(size_t i) { return sharedWith[i].isValid() ? variable(sharedWith[i]) : heads[i]; }
   TensorRef look(Argument &argument) {
@@ -47,7 +56,12 @@ struct Session::State {
     withThreads(threads, [&] { tensor = argument.look(); });
     return tensor;
   }
+  /// A row-major copy; `name` is the argument's.
+  llvm::Error read(const Argument &argument, const TensorRef &to, llvm::StringRef name) const;
   llvm::Error run(uint64_t step);
 };
+
+/// E-71 unless the copy of one tensor fits into the other.
+llvm::Error checkSame(const TensorRef &expected, const TensorRef &found, llvm::StringRef name);
 
 }  // namespace gradc

@@ -41,10 +41,27 @@ TEST(Dataset, E_71_RowsThatDoNotMatch) {
 
 TEST(Dataset, GathersRowsInTheDTypeOfTheVariable) {
   Dataset data = cantFail(Dataset::create({{"a", arrayOf<uint8_t>(DType::UInt8, {3, 2}, {1, 2, 3, 4, 5, 6})}}));
-  data.convert(0, DType::Float32);
+  cantFail(data.convert(0, DType::Float32));
   Array batch = floats({2, 2}, {0, 0, 0, 0});
-  data.gather(0, {2u, 0u}, batch.ref());
+  cantFail(data.gather(0, {2u, 0u}, batch.ref()));
   EXPECT_EQ(valuesOf<float>(batch), (std::vector<float>{5, 6, 1, 2}));
+}
+
+TEST(Dataset, E_71_WhatThereIsNot) {
+  Dataset data = cantFail(Dataset::create({{"a", floats({2, 2}, {1, 2, 3, 4})}}));
+  EXPECT_EQ(data.name(1), "");
+  EXPECT_TRUE(data.rowShape(1).empty());
+  EXPECT_EQ(data.column(1).data, nullptr);
+  EXPECT_EQ(errorOf(data.convert(1, DType::Float64)).message, "column 1 is requested of examples that have 1 column");
+  Array row = floats({1, 2}, {0, 0}), rows = floats({2, 2}, {0, 0, 0, 0}), wide = doubles({1, 2}, {0, 0});
+  EXPECT_EQ(errorOf(data.gather(1, {0u}, row.ref())).kind, ErrorKind::BindingSurplus);
+  EXPECT_EQ(errorOf(data.gather(0, {2u}, row.ref())).message,
+            "'a' has shape (2,2), from which 1 row cannot be copied into (1,2) float32");
+  EXPECT_EQ(errorOf(data.gather(0, {0u}, rows.ref())).kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(errorOf(data.gather(0, {0u}, wide.ref())).kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(valuesOf<float>(row), (std::vector<float>{0, 0}));
+  EXPECT_EQ(errorOf(Dataset::create({{"a", Array{DType::Float32, {2, 2}, std::vector<char>(15)}}})).message,
+            "'a' has 15 bytes, which are not those of shape (2,2) of float32");
 }
 
 TEST(Dataset, OrdersArePermutationsOfSeedAndEpochAlone) {

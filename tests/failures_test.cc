@@ -121,8 +121,8 @@ TEST(Failures, A_10_KernelsOfHostsHaveAnObjectAndLeaveErrors) {
     EXPECT_EQ(error.notes.at(0).text, "while running node 'a' (test_counted)");
 
     Counter first, second;
-    bench.executor->bindState(a, &first);
-    bench.executor->bindState(c, &second);
+    cantFail(bench.executor->bindState(a, &first));
+    cantFail(bench.executor->bindState(c, &second));
     cantFail(bench.executor->run(1));
     cantFail(bench.executor->run(2));
     EXPECT_EQ(valuesOf<double>(bench.executor->head(0)), (std::vector<double>{2}));

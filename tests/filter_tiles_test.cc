@@ -268,7 +268,7 @@ TEST_F(FilterTiles, RUN_04_ValuesGoFromSessionToSession) {
       std::memcpy(sessions[from].variable(w).data, values.data(), values.size() * sizeof(float));
       cantFail(sessions[from].run(0));
       cantFail(sessions[to].run(0));
-      sessions[to].assignVariable(w, sessions[from]);
+      cantFail(sessions[to].assignVariable(w, sessions[from]));
       EXPECT_EQ(valuesOf<float>(sessions[to].variable(w)), values) << from << " to " << to;
       EXPECT_EQ(valuesOf<float>(sessions[from].variable(w)), values) << from << " to " << to;
     }

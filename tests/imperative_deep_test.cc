@@ -2,8 +2,14 @@
 #include "imperative/deep_stack.h"
 #include "imperative/engine.h"
 #include "tests/support/host_functions.h"
+#include "tests/support/sanitizers.h"
 
 #include <cstdlib>
+#include <fstream>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -95,6 +101,70 @@ TEST(ImperativeDeep, TA_21_LeavesThatAreGradientsOfOneAnother) {
     }
   }
   EXPECT_EQ(t.im.memoryStats().pool.leafBytes, 0u);
+}
+
+/// Whether the page below the mapping of the stack that this runs on is protected.
+bool isStackGuarded() {
+  const char here = 0;
+  const auto address = reinterpret_cast<uintptr_t>(&here);
+  std::ifstream maps("/proc/self/maps");
+  uintptr_t guardEnd = 0;
+  for (std::string line; std::getline(maps, line);) {
+    StringRef rest = line;
+    uintptr_t begin = 0, end = 0;
+    if (rest.consumeInteger(16, begin) || !rest.consume_front("-") || rest.consumeInteger(16, end)) return false;
+    if (begin <= address && address < end) return guardEnd == begin || rest.ends_with("[stack]");
+    if (rest.starts_with(" ---p")) guardEnd = end;
+  }
+  return false;
+}
+
+// In a child, which takes all mappings that the system allows but those of a few stacks. Where a stack can be mapped but not
+// protected there must be an error; a death by a fault would be an overflow into a neighbour.
+TEST(ImperativeDeep, TA_81_StacksThatCannotBeGuarded) {
+#ifdef GRADC_HEAP_OF_SANITIZER
+  GTEST_SKIP() << "a sanitizer has mappings of its own";
+#endif
+  for (int spare = 0; spare < 6; ++spare) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const auto page = static_cast<size_t>(getpagesize());
+      std::vector<void *> holes;
+      holes.reserve(1 << 18);
+      // Every second page has another protection, so that no two mappings merge.
+      for (int i = 0; i < 1 << 18; ++i) {
+        void *const at = mmap(nullptr, page, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) break;
+        holes.push_back(at);
+      }
+      for (int i = 0; i < spare && !holes.empty(); ++i) {
+        munmap(holes.back(), page);
+        holes.pop_back();
+      }
+      bool isGuarded = true;
+      int refusals = 0;
+      std::function<void(int)> descend = [&](int depth) {
+        volatile char frame[size_t{100} << 10];
+        frame[0] = 0;
+        Error error = withRoomOnStack([&]() -> Error {
+          const char inside = 0;
+          const bool isOther = std::abs(&inside - const_cast<const char *>(frame)) > 1 << 20;
+          isGuarded &= !isOther || isStackGuarded();
+          if (depth < 400) descend(depth + 1);
+          return Error::success();
+        });
+        refusals += error ? 1 : 0;
+        consumeError(std::move(error));
+      };
+      descend(0);
+      _exit(!isGuarded ? 1 : refusals == 1 ? 0 : 2);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "with " << spare << " mappings to spare";
+  }
 }
 
 }  // namespace

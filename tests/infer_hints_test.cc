@@ -103,6 +103,19 @@ TEST(InferHints, INF_06_E_53_HintsOfOneVariableAreUnified) {
   EXPECT_EQ(found({2, 3}, {2, 4}), "[bad_hint] variable 'x' is given the shapes (2,3) and (2,4)");
 }
 
+TEST(InferHints, E_53_HintsForWhatIsNoVariable) {
+  TestGraph g("x = var; y = exp(x)");
+  auto found = [&](NodeId n) {
+    const std::string shape = describeError(infer(g.context, g, {{{n, {2}}}, {}}, {}).takeError());
+    const std::string type = describeError(infer(g.context, g, {{}, {{n, DType::Float64}}}, {}).takeError());
+    EXPECT_EQ(StringRef(shape).split("shape").second, StringRef(type).split("type").second);
+    return shape;
+  };
+  EXPECT_EQ(found(g.at("y").node), "[bad_hint] a shape is given for node 'y' (exp), which is not a variable");
+  for (NodeId n : {NodeId(2), NodeId(1000000000), NodeId()})
+    EXPECT_EQ(found(n), "[bad_hint] a shape is given for a node that the graph does not have");
+}
+
 // A state as large as the batch the file was annotated for says nothing about a run with another batch.
 TEST(InferHints, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
   TestGraph g(

@@ -1,6 +1,8 @@
 // Loops on every instruction set that the machine has: equal bits.
 #include "ops/instruction_sets.h"
 
+#include "runtime/kernels/gemm.h"
+#include "runtime/kernels/rnn_cells.h"
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
 
@@ -120,6 +122,90 @@ TEST(InstructionSets, RUN_02_SamplesAgreeWithReferenceOnEverySet) {
     }
   }
   EXPECT_GT(numOperators, 1000u);
+}
+
+/// Draws gates and states, runs the loops over cells, and lists all that they wrote.
+template <class T> std::vector<T> cellsAfter(RnnMode mode, bool clips, bool slopes) {
+  constexpr int64_t kRows = 3, kSize = 37, kStride = 4 * kSize;
+  uint64_t next = 0;
+  std::vector<std::vector<T>> columns;
+  auto drawn = [&](int64_t count) {
+    std::vector<T> &column = columns.emplace_back();
+    for (int64_t i = 0; i < count; ++i) column.push_back(static_cast<T>(drawNumber(1, next++)));
+    return column.data();
+  };
+  columns.reserve(16);
+  CellRules rules{mode, std::nullopt, std::nullopt, false};
+  if (clips) rules = {mode, -0.3, 0.4, true};
+  if (slopes) {
+    fast::CellSlopeRows<T> cells{};
+    cells.rows = kRows, cells.size = kSize, cells.stride = kStride;
+    cells.gates = drawn(kRows * kStride), cells.shares = drawn(kRows * kStride);
+    cells.state = drawn(kRows * kSize), cells.cell = drawn(kRows * kSize);
+    cells.hiddenHead = drawn(kRows * kSize), cells.cellHead = drawn(kRows * kSize);
+    cells.stateSlope = drawn(kRows * kSize);
+    fast::slopeCells(rules, cells);
+  } else {
+    fast::CellStepRows<T> cells{};
+    cells.rows = kRows, cells.size = kSize, cells.stride = kStride;
+    cells.gates = drawn(kRows * kStride), cells.shares = drawn(kRows * kStride);
+    cells.inputBias = drawn(kStride), cells.stateBias = drawn(kStride);
+    cells.state = drawn(kRows * kSize), cells.cell = drawn(kRows * kSize);
+    cells.hidden = drawn(kRows * kSize), cells.nextCell = drawn(kRows * kSize);
+    fast::stepCells(rules, cells);
+  }
+  std::vector<T> all;
+  for (const std::vector<T> &column : columns) all.insert(all.end(), column.begin(), column.end());
+  return all;
+}
+
+TEST(InstructionSets, RUN_02_EqualBitsOfCellsOnEverySet) {
+  for (RnnMode mode : {RnnMode::Relu, RnnMode::Tanh, RnnMode::Lstm, RnnMode::Gru})
+    for (bool clips : {false, mode == RnnMode::Lstm})
+      for (bool slopes : {false, true}) {
+        std::vector<std::vector<float>> found;
+        for (InstructionSet set : kSets) {
+          Limit limit(set);
+          found.push_back(cellsAfter<float>(mode, clips, slopes));
+        }
+        EXPECT_EQ(found[1], found[0]) << static_cast<int>(mode) << slopes;
+        EXPECT_EQ(found[2], found[0]) << static_cast<int>(mode) << slopes;
+      }
+}
+
+// x·x - fl(x·x) is 0 where products are rounded before they are added, and not where they are fused.
+TEST(InstructionSets, ProductsOfDoublesUseTheLimit) {
+  constexpr int64_t kSize = 16;
+  const double x = 1 + 0x1p-30;
+  std::vector<double> a, b;
+  for (int64_t i = 0; i < kSize; ++i) a.insert(a.end(), {1, x});
+  b.assign(kSize, -(x * x));
+  b.insert(b.end(), kSize, x);
+  auto product = [&] {
+    std::vector<double> c(kSize * kSize);
+    multiply(Gemm<double>{.transA = false,
+                          .transB = false,
+                          .m = kSize,
+                          .n = kSize,
+                          .k = 2,
+                          .a = a.data(),
+                          .b = b.data(),
+                          .lda = 2,
+                          .ldb = kSize,
+                          .beta = 0,
+                          .c = c.data(),
+                          .ldc = kSize});
+    return c[kSize + 1];
+  };
+  {
+    Limit limit(InstructionSet::Baseline);
+    EXPECT_EQ(product(), 0);
+  }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    EXPECT_NE(product(), 0);
+  }
+#endif
 }
 
 TEST(InstructionSets, TheBestOfTheMachineUpToTheLimit) {

@@ -1,10 +1,12 @@
-// The library does not know the command line: no text of it names a flag. What to do about an error is a Remedy
-// (ir/error.h), and tools/gradc/remedies.cc has the flags.
+// What the texts of the library's sources show. It does not know the command line: no text of it names a flag; what to do
+// about an error is a Remedy (ir/error.h), and tools/gradc/remedies.cc has the flags. And it has no objects that die when the
+// process exits, while threads of the host may still compile or run graphs.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Regex.h"
 
 #include "gtest/gtest.h"
 
@@ -62,20 +64,64 @@ TEST(LibraryTexts, TheScannerSeesLiteralsAlone) {
   EXPECT_EQ(literalsOf("x = \"a\\\"b\"; // \"no\"\ny(1'000, '\"', \"c\") /* \"no\" */ R\"(--d)\" --first"), expected);
 }
 
+/// Calls visit(path, text) for every source file in the folders.
+template <class F> void forSources(ArrayRef<StringRef> folders, F visit) {
+  for (StringRef folder : folders) {
+    std::error_code code;
+    for (sys::fs::recursive_directory_iterator at(folder, code), end; at != end && !code; at.increment(code))
+      if (StringRef(at->path()).ends_with(".cc")) visit(at->path(), readText(at->path()));
+  }
+}
+
 TEST(LibraryTexts, NoneNamesAFlag) {
   size_t numLiterals = 0;
-  for (StringRef folder : {"formats", "ir", "ops", "passes", "runtime"}) {
-    std::error_code code;
-    for (sys::fs::recursive_directory_iterator at(folder, code), end; at != end && !code; at.increment(code)) {
-      if (!StringRef(at->path()).ends_with(".cc")) continue;
-      const std::string source = readText(at->path());
-      for (StringRef literal : literalsOf(source)) {
-        ++numLiterals;
-        EXPECT_FALSE(namesFlag(literal)) << at->path() << ": \"" << literal.str() << '"';
-      }
+  forSources({"formats", "ir", "ops", "passes", "runtime"}, [&](const std::string &path, const std::string &source) {
+    for (StringRef literal : literalsOf(source)) {
+      ++numLiterals;
+      EXPECT_FALSE(namesFlag(literal)) << path << ": \"" << literal.str() << '"';
     }
-  }
+  });
   EXPECT_GE(numLiterals, 3000u);
+}
+
+/// Whether the line defines an object whose destructor runs when the process exits, as far as its text shows: a variable with
+/// static storage that is neither constant-initialized nor a reference to what nothing destroys, and not of a type without
+/// destructor.
+bool diesAtExit(StringRef line) {
+  static const Regex local(
+      "^ +(\\[\\[maybe_unused\\]\\] )?static (const )?[A-Za-z_][A-Za-z_0-9:<>, *]* [a-z][A-Za-z_0-9]*(\\[\\])?"
+      "( = |\\{|;|\\([^()& ]+(, [^()& ]+)*\\);)");
+  static const Regex global(
+      "^(static |inline |const )*(llvm::)?(std::(vector|string|map|set|unordered_map|unordered_set|"
+      "function|unique_ptr|shared_ptr|deque|list)|StringMap|StringSet|DenseMap|DenseSet|SmallVector)"
+      "(<.*>)? [A-Za-z_0-9]+( = |\\{|;)");
+  static const Regex harmless("constexpr|constinit|thread_local|static (const )?(bool|InstructionSet|Block) ");
+  return !harmless.match(line) && (local.match(line) || global.match(line));
+}
+
+TEST(LibraryTexts, NothingDiesAtExit) {
+  for (StringRef line :
+       {"  static const StringMap<OpSlots> all = [] {", "  static StringMap<StringRef> forms;",
+        "  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);", "    static std::string text = {};",
+        "  static const std::vector<int> all{1, 2};", "std::vector<int> all;", "const StringMap<int> kTable = make();",
+        "static std::map<int, int> cache;"})
+    EXPECT_TRUE(diesAtExit(line)) << line.str();
+  for (StringRef line :
+       {"  static const StringMap<OpSlots> &all = *[] {", "  static constexpr CellLoops<T> loops[] = {",
+        "  static const InstructionSet best = bestOfMachine();", "  static bool isInputRead = false;",
+        "  static constinit thread_local Mark *doomed = nullptr;", "  static const void *thisThread();",
+        "  static std::vector<uint32_t> inOrder(size_t count) {", "std::vector<int> allOf(int x) {",
+        "  static const HookList &hooksOf(const Mark &mark) {", "  std::vector<int> all;"})
+    EXPECT_FALSE(diesAtExit(line)) << line.str();
+  size_t numLines = 0;
+  forSources({"formats", "imperative", "ir", "ops", "passes", "runtime"},
+             [&](const std::string &path, const std::string &source) {
+               SmallVector<StringRef, 0> lines;
+               StringRef(source).split(lines, '\n');
+               numLines += lines.size();
+               for (StringRef line : lines) EXPECT_FALSE(diesAtExit(line)) << path << ": " << line.str();
+             });
+  EXPECT_GE(numLines, 30000u);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The fast kernels of RNN: every kind of cell in parts of the batch, with what the forward kernel keeps and without, and
 // what they consist of.
+#include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/float_functions.h"
 #include "runtime/kernels/prepared_product.h"
 #include "runtime/kernels/threads.h"
@@ -209,6 +210,15 @@ template <class T> void compareProducts(Gemm<T> shape, bool packs) {
   product.run(a.data(), product.pack(b.data(), aligned(packed)), c.data(), aligned(scratch));
   for (size_t i = 0; i < c.size(); ++i)
     ASSERT_NEAR(c[i], expected[i], (sizeof(T) == 4 ? 2e-5 : 1e-13) * static_cast<double>(shape.k)) << i;
+}
+
+TEST(RnnKernels, DescriptionsOfAsManyAxesAsOneDnnHas) {
+  for (size_t rank = 1; rank <= 12; ++rank) {
+    size_t bytes = 0;
+    EXPECT_TRUE(guarded([&] { bytes = denseDesc(DimsBuffer(rank, 2), Layout::Plain).get_size(); })) << rank;
+    EXPECT_EQ(bytes, sizeof(float) << rank) << rank;
+  }
+  EXPECT_FALSE(guarded([] { denseDesc(DimsBuffer(13, 2), Layout::Plain); }));
 }
 
 TEST(RnnKernels, RUN_02_PreparedProductsOfAllForms) {

@@ -46,14 +46,17 @@ TEST(Session, TensorsThatDoNotFitAreAnOrdinaryError) {
   options.initSeed = 1;
   GradcError error = refusal(variable, {}, options);
   EXPECT_EQ(error.kind, ErrorKind::TooLarge);
-  EXPECT_EQ(error.message, "no memory for the 281474976710656 bytes of variable 'x'");
+  const std::string text = " needs 281474976710656 bytes of memory, more than this process can have: ";
+  EXPECT_TRUE(StringRef(error.message).starts_with("variable 'x'" + text)) << error.message;
   EXPECT_EQ(error.place.node, nodeNamed(variable, "x"));
   TestGraph head("x = var {__shape__=(1,)}; y = broadcast_to(x) {shape=(70368744177664,)}");
   error = refusal(head, {}, options);
   EXPECT_EQ(error.kind, ErrorKind::TooLarge);
-  EXPECT_EQ(error.message, "no memory for the 281474976710656 bytes of head 'y_output'");
+  EXPECT_TRUE(StringRef(error.message).starts_with("node 'y' (broadcast_to)" + text)) << error.message;
   TestGraph value("x = var {__shape__=(1,)}; b = broadcast_to(x) {shape=(70368744177664,)}; y = sum(b)");
-  EXPECT_TRUE(StringRef(refusal(value, {}, options).message).ends_with("bytes of the memory plan"));
+  error = refusal(value, {}, options);
+  EXPECT_TRUE(StringRef(error.message).starts_with("node 'b' (broadcast_to)" + text)) << error.message;
+  EXPECT_EQ(error.place.node, nodeNamed(value, "b"));
 }
 
 TEST(Session, RUN_04_ConvertsToTheInferredFloatingType) {

@@ -2,6 +2,7 @@
 #include "runtime/kernels/processors.h"
 #include "runtime/kernels/threads.h"
 #include "tests/support/sanitizers.h"
+#include "tests/support/tensors.h"
 
 #include <gtest/gtest.h>
 
@@ -193,7 +194,8 @@ unsigned availableIn(void (*prepare)()) {
   const pid_t child = fork();
   if (child == 0) {
     prepare();
-    _exit(static_cast<int>(availableThreads()));
+    llvm::Expected<unsigned> threads = availableThreads();
+    _exit(threads ? static_cast<int>(*threads) : 255);
   }
   int status = -1;
   waitpid(child, &status, 0);
@@ -215,8 +217,25 @@ TEST(Threads, DefaultHonoursAffinityAndEnvironment) {
   const unsigned none = availableIn([] { unsetenv("GRADC_NUM_THREADS"); });
   EXPECT_GE(none, 1u);
   EXPECT_LE(none, std::max(1u, std::thread::hardware_concurrency()));
-  EXPECT_EQ(availableIn([] { setenv("GRADC_NUM_THREADS", "0", 1); }), none);
-  EXPECT_EQ(availableIn([] { setenv("GRADC_NUM_THREADS", "many", 1); }), none);
+}
+
+TEST(Threads, AnEnvironmentThatIsNoCountIsAnError) {
+  const char *const before = std::getenv("GRADC_NUM_THREADS");
+  const std::string kept = before ? before : "";
+  for (const char *text :
+       {"", " ", "many", "0", "-1", "+2", "1e3", "2.0", "0x2", "2 ", "1025", "100000", "99999999999"}) {
+    setenv("GRADC_NUM_THREADS", text, 1);
+    const GradcError error = errorOf(availableThreads());
+    EXPECT_EQ(error.kind, ErrorKind::Usage) << text;
+    EXPECT_EQ(error.message, "the environment variable GRADC_NUM_THREADS is '" + std::string(text) +
+                                 "', expected a number of threads from 1 to 1024");
+  }
+  for (unsigned count : {1u, 1024u}) {
+    setenv("GRADC_NUM_THREADS", std::to_string(count).c_str(), 1);
+    EXPECT_EQ(cantFail(availableThreads()), count);
+  }
+  if (before) setenv("GRADC_NUM_THREADS", kept.c_str(), 1);
+  else unsetenv("GRADC_NUM_THREADS");
 }
 
 TEST(Threads, QuotasOfControlGroups) {

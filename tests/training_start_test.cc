@@ -1,6 +1,7 @@
 // Learning rates as functions of the step, and the values parameters start from.
 #include "runtime/training/parameter_init.h"
 #include "runtime/training/schedule.h"
+#include "runtime/training/trainer.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
@@ -33,6 +34,24 @@ TEST(RateSchedule, WarmUpThenTheFormAskedFor) {
   EXPECT_NEAR(cosine.at(85), 0.2 + 0.4 * (1 + std::cos(M_PI * 0.75)), 1e-12);
   EXPECT_EQ(cosine.at(110), 0.2);
   EXPECT_EQ(cosine.at(1000), 0.2);
+}
+
+TEST(RateSchedule, E_13_ARateThatDropsEveryZeroSteps) {
+  const RateSchedule step{.kind = ScheduleKind::Step, .rate = 1, .every = 0};
+  const GradcError error = errorOf(step.check());
+  EXPECT_EQ(error.kind, ErrorKind::UnsupportedOption);
+  EXPECT_EQ(error.message, "the learning rate drops every 0 steps, expected at least 1");
+  EXPECT_EQ(step.at(1), 1);  // does not divide by 0
+  cantFail(RateSchedule{.kind = ScheduleKind::Constant, .every = 0}.check());
+  cantFail(RateSchedule{.kind = ScheduleKind::Step, .every = 1}.check());
+
+  TestGraph g("h = FullyConnected(data, w, b) {num_hidden=2}; y = SoftmaxOutput(h, label)");
+  TrainerOptions options;
+  options.batch = 2;
+  options.schedule = step;
+  Dataset data =
+      cantFail(Dataset::create({{"data", floats({2, 3}, {1, 2, 3, 4, 5, 6})}, {"label", floats({2}, {0, 1})}}));
+  EXPECT_EQ(errorOf(Trainer::create(g.context, g, std::move(data), options)).message, error.message);
 }
 
 TEST(ParameterInit, RolesDecide) {

@@ -12,9 +12,10 @@ namespace gradc {
 namespace {
 
 const StringMap<StringRef> &formsByType() {
-  static const StringMap<StringRef> forms = [] {
-    StringMap<StringRef> byType;
-    for (const GradientFormRow &form : gradientFormRows()) byType[form.type] = form.form;
+  // Never destroyed, like the table below: threads may still read it while the process exits.
+  static const StringMap<StringRef> &forms = *[] {
+    auto *const byType = new StringMap<StringRef>();
+    for (const GradientFormRow &form : gradientFormRows()) (*byType)[form.type] = form.form;
     return byType;
   }();
   return forms;
@@ -29,12 +30,12 @@ GradientForm::Slot parseSlot(StringRef text) {
 }
 
 const StringMap<GradientForm> &formsByGradient() {
-  static const StringMap<GradientForm> forms = [] {
-    StringMap<GradientForm> byGradient;
+  static const StringMap<GradientForm> &forms = *[] {
+    auto *const byGradient = new StringMap<GradientForm>();
     for (const GradientFormRow &form : gradientFormRows()) {
       if (form.form.empty() || form.form == "none") continue;
       GradientForm parsed = parseGradientForm(form.type, form.form);
-      if (parsed.type.contains("_grad")) byGradient[parsed.type] = std::move(parsed);
+      if (parsed.type.contains("_grad")) (*byGradient)[parsed.type] = std::move(parsed);
     }
     return byGradient;
   }();

@@ -27,14 +27,15 @@ void parseSlots(StringRef text, SmallVectorImpl<OpSlot> &to) {
 }
 
 const StringMap<OpSlots> &slotsByType() {
-  static const StringMap<OpSlots> all = [] {
-    StringMap<OpSlots> byType;
+  // Never destroyed: threads may still read it while the process exits.
+  static const StringMap<OpSlots> &all = *[] {
+    auto *const byType = new StringMap<OpSlots>();
     for (const OpSlotRow &row : opSlotRows()) {
       const auto [inputs, outputs] = row.slots.split(" -> ");
       OpSlots slots;
       parseSlots(inputs, slots.inputs);
       parseSlots(outputs, slots.outputs);
-      for (StringRef type : split(row.types, ' ')) byType[type] = slots;
+      for (StringRef type : split(row.types, ' ')) (*byType)[type] = slots;
     }
     return byType;
   }();

@@ -14,7 +14,8 @@ using dnnl::memory;
 namespace gradc {
 
 const dnnl::engine &dnnlEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  // Never destroyed: threads may still use it while the process exits.
+  static const dnnl::engine &engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
 
@@ -26,20 +27,24 @@ dnnl::primitive_attr userScratchpad() {
 
 namespace {
 
-memory::format_tag rowMajor(size_t rank) {
-  constexpr memory::format_tag kTags[] = {
-      memory::format_tag::a,    memory::format_tag::a,     memory::format_tag::ab,    memory::format_tag::abc,
-      memory::format_tag::abcd, memory::format_tag::abcde, memory::format_tag::abcdef};
-  return kTags[rank];
+/// Of more axes than there are format tags for.
+memory::desc rowMajor(Dims shape) {
+  memory::dims dims(shape.begin(), shape.end()), strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * std::max<int64_t>(dims[axis], 1);
+  return memory::desc(dims, memory::data_type::f32, strides);
 }
 
 }  // namespace
 
 memory::desc denseDesc(Dims shape, Layout layout) {
+  constexpr memory::format_tag kRowMajor[] = {
+      memory::format_tag::a,    memory::format_tag::a,     memory::format_tag::ab,    memory::format_tag::abc,
+      memory::format_tag::abcd, memory::format_tag::abcde, memory::format_tag::abcdef};
+  if (layout == Layout::Plain && shape.size() >= std::size(kRowMajor)) return rowMajor(shape);
   const memory::format_tag last = shape.size() == 3 ? memory::format_tag::acb : memory::format_tag::acdb;
   const memory::format_tag tag = layout == Layout::ChannelsLast  ? last
                                  : layout == Layout::FilterTiles ? memory::format_tag::ABcd16b16a
-                                                                 : rowMajor(shape.size());
+                                                                 : kRowMajor[shape.size()];
   return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32, tag);
 }
 

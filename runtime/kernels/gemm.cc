@@ -2,6 +2,7 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/gemm.h"
 
+#include "ops/instruction_sets.h"
 #include "runtime/kernels/gemm_double.h"
 #include "runtime/kernels/prepared_kernel.h"
 #include "runtime/kernels/threads.h"
@@ -26,15 +27,12 @@ namespace {
 constexpr int64_t kGrain = int64_t{1} << 16;  // fewer multiplications are not worth a second thread
 constexpr int64_t kStripe = 8;                // rows or columns of c that stay on one thread
 
-using MultiplyAlone = void (*)(const Gemm<double> &);
-
-MultiplyAlone bestOfMachine() {
+void multiplyAlone(const Gemm<double> &g) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return multiply_avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
+  if (instructionSet() == InstructionSet::Avx512) return multiply_avx512(g);
+  if (instructionSet() == InstructionSet::Avx2 && __builtin_cpu_supports("fma")) return multiply_avx2(g);
 #endif
-  return multiply_baseline;
+  multiply_baseline(g);
 }
 
 /// The product of the columns [begin, end) of c, or of its rows.
@@ -54,7 +52,6 @@ Gemm<double> part(Gemm<double> g, bool byColumns, int64_t begin, int64_t end) {
 }  // namespace
 
 void multiply(const Gemm<double> &g) {
-  static const MultiplyAlone multiplyAlone = bestOfMachine();
   const bool byColumns = g.n >= g.m;
   const int64_t size = byColumns ? g.n : g.m, stripes = (size + kStripe - 1) / kStripe;
   const int64_t grain = g.m * g.n * g.k <= kGrain ? stripes : 1;

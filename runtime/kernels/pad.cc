@@ -3,6 +3,7 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/small_tables.h"
 
 #include <cstring>
 
@@ -14,25 +15,28 @@ namespace {
 /// A plane is the spatial axes of one channel of one image, as (depth, height, width).
 struct PadPlan {
   int64_t planes, inSize = 1, outSize = 1;
-  int64_t width, before;         // elements of a row without padding, and of the padding before it
-  std::vector<int64_t> rows;     // by padded row: offset in the plane of the row it shows; -1: the constant
-  std::vector<int64_t> columns;  // by position in a padded row: the element it shows; -1: the constant
+  int64_t width, height, before;             // elements and rows without padding, and the padding before a row
+  std::vector<int64_t> deep, high, columns;  // by position along a padded axis: the one it shows; -1: the constant
   double constant;
   unsigned threads;
 
   PadPlan(const KernelSite &site, Dims inner, Dims padded)
-      : planes(inner[0] * inner[1]), width(inner.back()), before(padAttrs(*site.kind).widths.drop_back().back()),
-        columns(padShown(*site.kind, inner.size() - 1, width)), constant(padAttrs(*site.kind).constant),
-        threads(site.threads) {
+      : planes(inner[0] * inner[1]), width(inner.back()), height(inner[inner.size() - 2]),
+        before(padAttrs(*site.kind).widths.drop_back().back()), columns(padShown(*site.kind, inner.size() - 1, width)),
+        constant(padAttrs(*site.kind).constant), threads(site.threads) {
     const size_t last = inner.size() - 1;
     for (size_t axis = 2; axis <= last; ++axis) {
       inSize *= inner[axis];
       outSize *= padded[axis];
     }
-    const std::vector<int64_t> high = padShown(*site.kind, last - 1, inner[last - 1]);
-    const std::vector<int64_t> deep = last == 4 ? padShown(*site.kind, 2, inner[2]) : std::vector<int64_t>{0};
-    for (int64_t d : deep)
-      for (int64_t h : high) rows.push_back(d < 0 || h < 0 ? -1 : (d * inner[last - 1] + h) * width);
+    high = padShown(*site.kind, last - 1, height);
+    deep = last == 4 ? padShown(*site.kind, 2, inner[2]) : std::vector<int64_t>{0};
+  }
+
+  /// Calls visit(offset in the plane of the row that it shows, or -1) for every padded row of a plane.
+  template <class F> void forRowsOfPlane(F visit) const {
+    for (const int64_t d : deep)
+      for (const int64_t h : high) visit(d < 0 || h < 0 ? -1 : (d * height + h) * width);
   }
 
   /// Calls visit(position in the padded row, index in the row or -1) for the padding before a row, then middle(), then visit
@@ -60,14 +64,14 @@ template <class T> class ForwardKernel : public PreparedKernel {
   void padPlane(const T *plane, T *to) const {
     const size_t length = plan.columns.size();
     const T constant = static_cast<T>(plan.constant);
-    for (const int64_t row : plan.rows) {
+    plan.forRowsOfPlane([&, this](int64_t row) {
       const T *from = plane + row;
       if (row < 0) std::fill_n(to, length, constant);
       else
         plan.forRow([=](int64_t at, int64_t shown) { to[at] = shown < 0 ? constant : from[shown]; },
                     [=, this] { std::memcpy(to + plan.before, from, static_cast<size_t>(plan.width) * sizeof(T)); });
       to += length;
-    }
+    });
   }
 
   PadPlan plan;
@@ -88,10 +92,10 @@ template <class T> class BackwardKernel : public PreparedKernel {
  private:
   void addPlane(const T *dy, T *plane) const {
     std::fill_n(plane, plan.inSize, T{0});
-    for (const int64_t row : plan.rows) {
+    plan.forRowsOfPlane([&, this](int64_t row) {
       if (row >= 0) addRow(dy, plane + row);
       dy += plan.columns.size();
-    }
+    });
   }
   void addRow(const T *dy, T *to) const {
     plan.forRow(
@@ -108,8 +112,11 @@ template <class T> class BackwardKernel : public PreparedKernel {
   PadPlan plan;
 };
 
-template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims padded) {
   std::unique_ptr<PreparedKernel> kernel;
+  int64_t length = 0;
+  for (int64_t dim : padded.drop_front(2)) length += dim;
+  if (!isSmallTable(site, length, sizeof(int64_t))) return kernel;
   if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
   dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
   return kernel;
@@ -117,7 +124,9 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<ForwardKernel>(site); }
-std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
+std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<ForwardKernel>(site, site.out[0].shape); }
+std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) {
+  return make<BackwardKernel>(site, site.in[0].shape);
+}
 
 }  // namespace gradc::fast

@@ -1,8 +1,8 @@
 // Tested by tests/threads_test.cc
 #include "runtime/kernels/processors.h"
 
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "ir/error.h"
+#include "runtime/control_groups.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,12 +17,7 @@ namespace gradc {
 namespace {
 
 constexpr unsigned kMaxThreads = 1024;
-
-std::string contentOf(const Twine &path) {
-  // The kernel's files report no size, so they are read as streams.
-  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFileAsStream(path);
-  return buffer ? (*buffer)->getBuffer().trim().str() : std::string();
-}
+constexpr const char *kVariable = "GRADC_NUM_THREADS";
 
 unsigned processorsOfAffinity() {
   cpu_set_t few;
@@ -38,31 +33,17 @@ unsigned processorsOfAffinity() {
   return std::thread::hardware_concurrency();
 }
 
-std::optional<unsigned> quotaOf(const std::string &root, StringRef group, bool isFirstVersion) {
-  const std::string folder = root + group.str();
+std::optional<unsigned> quotaOf(const std::string &folder, bool isFirstVersion) {
   if (!isFirstVersion) return processorsOfQuota(contentOf(folder + "/cpu.max"));
   return processorsOfQuota(contentOf(folder + "/cpu.cfs_quota_us") + " " + contentOf(folder + "/cpu.cfs_period_us"));
 }
 
-/// The smallest quota of the group and its ancestors: each limits what is inside it.
+/// The smallest quota of the process's groups.
 unsigned processorsOfGroups() {
   unsigned least = kMaxThreads;
-  const std::string lines = contentOf("/proc/self/cgroup");  // "0::/a/b", or "4:cpu,cpuacct:/a/b" in version 1
-  SmallVector<StringRef, 16> rows;
-  StringRef(lines).split(rows, '\n', -1, false);
-  for (StringRef row : rows) {
-    auto [number, rest] = row.split(':');
-    auto [controllers, group] = rest.split(':');
-    SmallVector<StringRef, 4> names;
-    controllers.split(names, ',');
-    const bool isFirstVersion = !controllers.empty();
-    if (isFirstVersion && !is_contained(names, "cpu")) continue;
-    const std::string root = isFirstVersion ? "/sys/fs/cgroup/" + controllers.str() : "/sys/fs/cgroup";
-    for (group = group.rtrim('/');; group = group.take_front(group.rfind('/'))) {
-      if (std::optional<unsigned> count = quotaOf(root, group, isFirstVersion)) least = std::min(least, *count);
-      if (group.empty()) break;
-    }
-  }
+  forEachGroup("cpu", [&](const std::string &folder, bool isFirstVersion) {
+    if (std::optional<unsigned> count = quotaOf(folder, isFirstVersion)) least = std::min(least, *count);
+  });
   return least;
 }
 
@@ -75,11 +56,14 @@ std::optional<unsigned> processorsOfQuota(StringRef text) {
   return static_cast<unsigned>(std::min<uint64_t>(part / whole + (part % whole != 0), kMaxThreads));
 }
 
-unsigned availableThreads() {
-  unsigned asked = 0;
-  const char *variable = std::getenv("GRADC_NUM_THREADS");
-  if (variable && !StringRef(variable).getAsInteger(10, asked) && asked >= 1 && asked <= kMaxThreads) return asked;
-  return std::max(1u, std::min(processorsOfAffinity(), processorsOfGroups()));
+Expected<unsigned> availableThreads() {
+  const char *const variable = std::getenv(kVariable);
+  if (!variable) return std::max(1u, std::min(processorsOfAffinity(), processorsOfGroups()));
+  unsigned threads = 0;
+  if (StringRef(variable).getAsInteger(10, threads) || threads < 1 || threads > kMaxThreads)
+    return Failure(ErrorKind::Usage, "the environment variable " + Twine(kVariable) + " is '" + variable +
+                                         "', expected a number of threads from 1 to " + Twine(kMaxThreads));
+  return threads;
 }
 
 }  // namespace gradc

@@ -4,6 +4,7 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/small_tables.h"
 
 using namespace llvm;
 
@@ -206,10 +207,18 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
+bool hasSmallBlends(const KernelSite &site, Dims resized) {
+  return isSmallTable(site, resized[2] + resized[3], 2 * sizeof(int64_t) + 2 * sizeof(double));
+}
+
 }  // namespace
 
-std::unique_ptr<PreparedKernel> bilinearResize(const KernelSite &site) { return make<BilinearForward>(site); }
-std::unique_ptr<PreparedKernel> bilinearResizeBackward(const KernelSite &site) { return make<BilinearBackward>(site); }
+std::unique_ptr<PreparedKernel> bilinearResize(const KernelSite &site) {
+  return hasSmallBlends(site, site.out[0].shape) ? make<BilinearForward>(site) : nullptr;
+}
+std::unique_ptr<PreparedKernel> bilinearResizeBackward(const KernelSite &site) {
+  return hasSmallBlends(site, site.in[0].shape) ? make<BilinearBackward>(site) : nullptr;
+}
 std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site) { return make<AdaptiveForward>(site); }
 std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site) { return make<AdaptiveBackward>(site); }
 

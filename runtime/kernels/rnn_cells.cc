@@ -1,4 +1,4 @@
-// Attributes compile the functions once per instruction set. Products and sums are not contracted, so all sets round alike.
+// Loops over the cells of rows, for each instruction set (ops/instruction_sets.h).
 // Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_cells.h"
 
@@ -124,22 +124,22 @@ inline void slopeRow(const CellRules &given, const CellSlopeRows<T> &cells, int6
   }
 }
 
-// The loops, compiled with the given attributes.
-#define GRADC_CELL_LOOPS(name, ...)                                                                                    \
-  template <class T, CellForm form>                                                                                    \
-  __VA_ARGS__ void step##name(const CellRules &rules, const CellStepRows<T> &cells) {                                  \
-    for (int64_t row = 0; row < cells.rows; ++row) stepRow<T, form>(rules, cells, row);                                \
-  }                                                                                                                    \
-  template <class T, CellForm form>                                                                                    \
-  __VA_ARGS__ void slope##name(const CellRules &rules, const CellSlopeRows<T> &cells) {                                \
-    for (int64_t row = 0; row < cells.rows; ++row) slopeRow<T, form>(rules, cells, row);                               \
-  }
+/// float64 calls the library's functions one element at a time, so wider instruction sets do not help.
+template <class T, class F> void onMachineOf(const F &loop) {
+  if constexpr (std::is_same_v<T, float>) onMachine(loop);
+  else loop();
+}
 
-GRADC_CELL_LOOPS(Baseline)
-#if defined(__x86_64__)
-GRADC_CELL_LOOPS(Avx2, __attribute__((flatten, target("avx2"))))
-GRADC_CELL_LOOPS(Avx512, __attribute__((flatten, target("avx512f,avx512dq,avx512vl"))))
-#endif
+template <class T, CellForm form> void stepRows(const CellRules &rules, const CellStepRows<T> &cells) {
+  onMachineOf<T>([rules, cells] {
+    for (int64_t row = 0; row < cells.rows; ++row) stepRow<T, form>(rules, cells, row);
+  });
+}
+template <class T, CellForm form> void slopeRows(const CellRules &rules, const CellSlopeRows<T> &cells) {
+  onMachineOf<T>([rules, cells] {
+    for (int64_t row = 0; row < cells.rows; ++row) slopeRow<T, form>(rules, cells, row);
+  });
+}
 
 template <class T> using Step = void (*)(const CellRules &, const CellStepRows<T> &);
 template <class T> using Slope = void (*)(const CellRules &, const CellSlopeRows<T> &);
@@ -148,23 +148,12 @@ template <class T> struct CellLoops {
   Slope<T> slope;
 };
 
-/// float64 calls the library's functions one element at a time, so wider instruction sets do not help.
-template <class T, CellForm form> CellLoops<T> bestOfMachine() {
-#if defined(__x86_64__)
-  if constexpr (std::is_same_v<T, float>) {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-      return {stepAvx512<T, form>, slopeAvx512<T, form>};
-    if (__builtin_cpu_supports("avx2")) return {stepAvx2<T, form>, slopeAvx2<T, form>};
-  }
-#endif
-  return {stepBaseline<T, form>, slopeBaseline<T, form>};
-}
+template <class T, RnnMode mode, bool clips = false>
+constexpr CellLoops<T> kLoops = {stepRows<T, CellForm{mode, clips}>, slopeRows<T, CellForm{mode, clips}>};
 
 template <class T> const CellLoops<T> &loopsOf(const CellRules &rules) {
-  static const CellLoops<T> loops[] = {
-      bestOfMachine<T, CellForm{RnnMode::Relu, false}>(), bestOfMachine<T, CellForm{RnnMode::Tanh, false}>(),
-      bestOfMachine<T, CellForm{RnnMode::Lstm, false}>(), bestOfMachine<T, CellForm{RnnMode::Gru, false}>(),
-      bestOfMachine<T, CellForm{RnnMode::Lstm, true}>()};
+  static constexpr CellLoops<T> loops[] = {kLoops<T, RnnMode::Relu>, kLoops<T, RnnMode::Tanh>, kLoops<T, RnnMode::Lstm>,
+                                           kLoops<T, RnnMode::Gru>, kLoops<T, RnnMode::Lstm, true>};
   return loops[rules.clipMin ? 4 : static_cast<size_t>(rules.mode)];
 }
 

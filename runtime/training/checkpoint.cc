@@ -3,11 +3,13 @@
 
 #include "ir/error.h"
 #include "runtime/bindings.h"
+#include "runtime/buffer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cstring>
+#include <list>
 
 using namespace llvm;
 
@@ -41,7 +43,7 @@ Array numberArray(uint64_t value) {
 class Taking {
  public:
   Taking(ArrayRef<NamedArray> checkpoint, StringRef place) : checkpoint(checkpoint), place(place) {
-    for (const NamedArray &named : checkpoint) byName[named.name] = &named.array;
+    for (const NamedArray &named : checkpoint) byName[named.name] = &named;
   }
 
   Expected<uint64_t> run(ArrayRef<LastingArray> arrays, const RunState &expected) {
@@ -49,8 +51,13 @@ class Taking {
     if (!found) return found.takeError();
     if (Error error = checkArrays(arrays)) return error;
     if (Error error = checkNumbers(*found, expected)) return error;
-    for (const LastingArray &array : arrays)
-      if (array.memory.bytes()) std::memcpy(array.memory.data, byName[array.name]->bytes.data(), array.memory.bytes());
+    std::vector<TensorRef> sources;  // all of them, before the first is copied
+    for (const LastingArray &array : arrays) {
+      Expected<TensorRef> source = read(*byName[array.name]);
+      if (!source) return source.takeError();
+      sources.push_back(*source);
+    }
+    for (size_t i = 0; i < arrays.size(); ++i) copyBytes(sources[i], arrays[i].memory);
     return found->step;
   }
 
@@ -59,20 +66,30 @@ class Taking {
     return Failure(ErrorKind::BindingMismatch, "checkpoint '" + place + "' " + what);
   }
 
-  Expected<RunState> readNumbers() const {
+  /// The elements. They stay until the object is gone.
+  Expected<TensorRef> read(const NamedArray &named) {
+    if (!named.archived && named.array.view().bytes() == named.array.bytes.size()) return named.array.view();
+    kept.push_back(named);
+    if (Error error = readElements(kept.back())) return error;
+    return kept.back().array.ref();
+  }
+
+  Expected<RunState> readNumbers() {
     RunState state;
     for (const RunNumber &number : kNumbers) {
-      StringMap<const Array *>::const_iterator at = byName.find(number.key);
+      StringMap<const NamedArray *>::const_iterator at = byName.find(number.key);
       if (at == byName.end())
         return fail("has no '" + number.key + "'")
             .remedy(Remedy::StartFromParameters,
                     "only a checkpoint written by training can be resumed; a file of parameters only provides initial "
                     "values");
-      const Array &array = *at->second;
-      if (array.dtype != DType::UInt64 || array.bytes.size() != sizeof(uint64_t))
+      const Array &array = at->second->array;
+      if (array.dtype != DType::UInt64 || array.view().bytes() != sizeof(uint64_t))
         return fail("has a '" + number.key + "' that is " + describeTensor(ShapeRef(array.shape), array.dtype) +
                     ", expected one uint64");
-      std::memcpy(&(state.*number.member), array.bytes.data(), sizeof(uint64_t));
+      Expected<TensorRef> element = read(*at->second);
+      if (!element) return element.takeError();
+      std::memcpy(&(state.*number.member), element->data, sizeof(uint64_t));
     }
     return state;
   }
@@ -81,9 +98,9 @@ class Taking {
     StringMap<char> known;
     for (const LastingArray &array : arrays) {
       known[array.name] = 0;
-      StringMap<const Array *>::const_iterator at = byName.find(array.name);
+      StringMap<const NamedArray *>::const_iterator at = byName.find(array.name);
       if (at == byName.end()) return ofAnother().note("it has no '" + array.name + "'");
-      const Array &found = *at->second;
+      const Array &found = at->second->array;
       if (found.dtype == array.memory.dtype && Dims(found.shape) == array.memory.shape) continue;
       return ofAnother().note("its '" + array.name + "' is " +
                               describeTensor(ShapeRef(Dims(found.shape)), found.dtype) + ", expected " +
@@ -110,7 +127,8 @@ class Taking {
 
   ArrayRef<NamedArray> checkpoint;
   StringRef place;
-  StringMap<const Array *> byName;
+  StringMap<const NamedArray *> byName;
+  std::list<NamedArray> kept;  // with the elements of arrays that were archived
 };
 
 }  // namespace

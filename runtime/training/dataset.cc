@@ -1,6 +1,7 @@
 // Rows of arrays, and their order. Tested by tests/dataset_test.cc
 #include "runtime/training/dataset.h"
 
+#include "ir/count_of.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/kernel.h"
@@ -36,6 +37,9 @@ Expected<Dataset> Dataset::create(std::vector<NamedArray> columns) {
         return Failure(ErrorKind::BindingMismatch, describeRows(columns[0]) + " and " + describeRows(column) +
                                                        ", expected the same number of rows");
     }
+    for (NamedArray &column : columns)
+      if (!column.archived)
+        if (Error error = readElements(column)) return error;
     Dataset set;
     set.rows = columns[0].array.shape[0];
     set.columns = std::move(columns);
@@ -56,27 +60,54 @@ Expected<Dataset> Dataset::select(std::vector<NamedArray> arrays, ArrayRef<FeedN
                        "'" + place + "' has no array '" + feed.array + "' to feed '" + feed.variable + "' from")
             .note("it has " + (names.empty() ? "none" : quotedList(names)));
       }
-      columns.push_back({feed.variable, found->array});
+      columns.push_back({feed.variable, found->array, found->archived});
     }
     return create(std::move(columns));
   });
 }
 
+StringRef Dataset::name(size_t column) const {
+  return column < columns.size() ? StringRef(columns[column].name) : StringRef();
+}
+
+Dims Dataset::rowShape(size_t column) const {
+  return column < columns.size() ? Dims(columns[column].array.shape).drop_front() : Dims();
+}
+
 TensorRef Dataset::column(size_t column) const {
+  if (column >= columns.size()) return TensorRef();
   const Array &array = columns[column].array;
   return {const_cast<char *>(array.bytes.data()), array.dtype, array.shape};
 }
 
-void Dataset::convert(size_t column, DType dtype) {
-  columns[column].array = converted(std::move(columns[column].array), dtype);
+Error Dataset::checkColumn(size_t column) const {
+  if (column < columns.size()) return Error::success();
+  return Failure(ErrorKind::BindingSurplus, "column " + Twine(column) + " is requested of examples that have " +
+                                                countOf(columns.size(), "column"));
 }
 
-void Dataset::gather(size_t column, ArrayRef<uint32_t> order, const TensorRef &to) const {
-  const Array &array = columns[column].array;
-  assert(array.dtype == to.dtype && to.shape[0] == static_cast<int64_t>(order.size()));
-  const size_t bytes = to.bytes() / order.size();
+Error Dataset::convert(size_t column, DType dtype) {
+  return catchingBadAlloc("to read the examples", [&]() -> Error {
+    if (Error error = checkColumn(column)) return error;
+    if (Error error = readElements(columns[column])) return error;
+    columns[column].array = converted(std::move(columns[column].array), dtype);
+    return Error::success();
+  });
+}
+
+Error Dataset::gather(size_t column, ArrayRef<uint32_t> order, const TensorRef &to) const {
+  if (Error error = checkColumn(column)) return error;
+  const NamedArray &named = columns[column];
+  const Array &array = named.array;
+  const size_t bytes = array.view().bytes() / static_cast<size_t>(rows);
+  if (named.archived || array.dtype != to.dtype || to.bytes() != bytes * order.size() ||
+      llvm::any_of(order, [&](uint32_t row) { return row >= rows; }))
+    return Failure(ErrorKind::BindingMismatch, describeRows(named) + ", from which " + countOf(order.size(), "row") +
+                                                   " cannot be copied into " +
+                                                   describeTensor(ShapeRef(to.shape), to.dtype));
   for (size_t i = 0; i < order.size(); ++i)
     if (bytes) std::memcpy(to.as<char>() + i * bytes, array.bytes.data() + order[i] * bytes, bytes);
+  return Error::success();
 }
 
 std::vector<uint32_t> epochOrder(int64_t size, std::optional<uint64_t> seed, uint64_t epoch) {

@@ -18,7 +18,7 @@ struct FeedName {
 class Dataset {
  public:
   Dataset() = default;
-  /// `columns` have the names of the variables they feed. BindingMismatch when one has no axis, when their numbers of rows
+  /// `columns` have the names of the variables they feed; those that are archived stay so. BindingMismatch when one has no axis, when their numbers of rows
   /// differ, are 0, or reach 2^31; BindingMissing when there are no columns.
   static llvm::Expected<Dataset> create(std::vector<NamedArray> columns);
   /// Selects the arrays that `feeds` names from those of a file. BindingMissing, listing what the file has, for one that it
@@ -28,16 +28,22 @@ class Dataset {
 
   int64_t size() const { return rows; }
   size_t numColumns() const { return columns.size(); }
-  llvm::StringRef name(size_t column) const { return columns[column].name; }
+  // Of a column that there is not: no name, no axes, a null address.
+  llvm::StringRef name(size_t column) const;
   /// The shape without the axis of examples.
-  Dims rowShape(size_t column) const { return Dims(columns[column].array.shape).drop_front(); }
+  Dims rowShape(size_t column) const;
+  /// Its address is null while the elements are archived.
   TensorRef column(size_t column) const;
-  /// Converts the column to `dtype`, if it has another.
-  void convert(size_t column, DType dtype);
-  /// Copies the rows listed in `order`, one after the other, into `to`, which has the column's dtype.
-  void gather(size_t column, llvm::ArrayRef<uint32_t> order, const TensorRef &to) const;
+  /// Converts the column to `dtype`, if it has another. Reads it if it is archived; errors are those of readElements, and
+  /// BindingSurplus for a column that there is not.
+  llvm::Error convert(size_t column, DType dtype);
+  /// Copies the rows listed in `order`, one after the other, into `to`. BindingMismatch unless `to` has the column's dtype and
+  /// room for as many rows, and there are such rows, which are not archived.
+  llvm::Error gather(size_t column, llvm::ArrayRef<uint32_t> order, const TensorRef &to) const;
 
  private:
+  llvm::Error checkColumn(size_t column) const;
+
   std::vector<NamedArray> columns;
   int64_t rows = 0;
 };

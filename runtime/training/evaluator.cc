@@ -52,7 +52,7 @@ Score scoreOf(const Objective &objective, const Graph &graph, Session &session, 
   return objective.score(heads, labels, batch);
 }
 
-Error Evaluator::check(const Dataset &data) const {
+Error Evaluator::take(Dataset &data) const {
   if (data.numColumns() != columns.size())
     return Failure(ErrorKind::BindingMismatch, "the evaluation examples feed " + Twine(data.numColumns()) +
                                                    " variables, the training examples " + Twine(columns.size()));
@@ -65,15 +65,13 @@ Error Evaluator::check(const Dataset &data) const {
       return bindingMismatch(data.name(c), "rows of shape " + toString(ShapeRef(expected)),
                              toString(ShapeRef(data.rowShape(c))));
   }
+  const std::vector<NodeId> fed = fedVariables(graph, data);
+  for (size_t c = 0; c < fed.size(); ++c)
+    if (Error error = data.convert(c, inferred->dtype[graph.firstEntry(fed[c])])) return error;
   return objective.checkLabels(graph, *inferred, data);
 }
 
-void Evaluator::convertColumns(Dataset &data) const {
-  const std::vector<NodeId> fed = fedVariables(graph, data);
-  for (size_t c = 0; c < fed.size(); ++c) data.convert(c, inferred->dtype[graph.firstEntry(fed[c])]);
-}
-
-Error Evaluator::prepare(Dataset &data, int64_t batch, ArrayRef<NamedArray> given) {
+Error Evaluator::prepare(const Dataset &data, int64_t batch, ArrayRef<NamedArray> given) {
   std::vector<NamedArray> bindings = emptyBatch(data, batch);
   for (const NamedArray &array : given)
     bindings.push_back({array.name, Array{array.array.dtype, array.array.shape, {}}});
@@ -81,7 +79,6 @@ Error Evaluator::prepare(Dataset &data, int64_t batch, ArrayRef<NamedArray> give
   if (!inference) return inference.takeError();
   inferred = std::move(*inference);
   columns = emptyBatch(data, 1);
-  convertColumns(data);
   return Error::success();
 }
 
@@ -135,14 +132,11 @@ Expected<Session *> Evaluator::sessionFor(const Dataset &data, int64_t batch) {
 Error Evaluator::copyFollowed(NodeId n, Session &to) const {
   const ShapeRef expected = followed->inference().shapeOf(followedGraph->firstEntry(n));
   const ShapeRef found = to.inference().shapeOf(graph.firstEntry(n));
-  if (found.dims() == expected.dims()) {
-    to.assignVariable(n, *followed);
-    return Error::success();
-  }
+  if (found.dims() == expected.dims()) return to.assignVariable(n, *followed);
   const TensorRef target = to.variable(n);
   Array source{target.dtype, expected.dims().vec(), {}};
   source.bytes.resize(source.ref().bytes());
-  followed->readVariable(n, source.ref());
+  if (Error error = followed->readVariable(n, source.ref())) return error;
   const size_t width = dtypeBytes(target.dtype);
   const StringRef bytes(source.bytes.data(), source.bytes.size());
   if (bytes.empty() || bytes.drop_front(width) != bytes.drop_back(width))
@@ -157,10 +151,9 @@ Error Evaluator::copyFollowed(NodeId n, Session &to) const {
 }
 
 Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {
-  if (Error error = check(data)) return error;
+  if (Error error = take(data)) return error;
   const std::vector<uint32_t> order = epochOrder(data.size(), std::nullopt, 0);
   const std::vector<NodeId> fed = fedVariables(graph, data);
-  convertColumns(data);
   Score total;
   Session *session = nullptr;
   for (int64_t first = 0; first < data.size(); first += batch) {
@@ -171,7 +164,8 @@ Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {
       session = *found;
     }
     ArrayRef<uint32_t> part = ArrayRef<uint32_t>(order).slice(static_cast<size_t>(first), static_cast<size_t>(rows));
-    for (size_t c = 0; c < fed.size(); ++c) data.gather(c, part, session->variable(fed[c]));
+    for (size_t c = 0; c < fed.size(); ++c)
+      if (Error error = data.gather(c, part, session->variable(fed[c]))) return error;
     if (Error error = session->run(0)) return error;
     total.add(scoreOf(objective, graph, *session, rows));
   }

@@ -15,9 +15,9 @@ class Evaluator {
   Evaluator(Context &context, const Graph &graph, const Objective &objective, SessionOptions options)
       : context(context), graph(graph), objective(objective), options(std::move(options)) {}
 
-  /// Infers shapes and types for batches of `batch` rows of `data`, and converts its columns to the types of their
-  /// variables. `given` are the bindings other than the columns. Errors are those of Session::create.
-  llvm::Error prepare(Dataset &data, int64_t batch, llvm::ArrayRef<NamedArray> given);
+  /// Infers shapes and types for batches of `batch` rows of `data`, whose elements are not read. `given` are the bindings
+  /// other than the columns. Errors are those of Session::create.
+  llvm::Error prepare(const Dataset &data, int64_t batch, llvm::ArrayRef<NamedArray> given);
   /// From now on each evaluation copies the values of these variables from `source`, a session of `sourceGraph`, which
   /// begins like the graph here. Both must outlive the object.
   void follow(const Session &source, const Graph &sourceGraph, std::vector<NodeId> variables) {
@@ -31,8 +31,9 @@ class Evaluator {
 
   /// Of the batches given to `prepare`.
   const Inference &inference() const { return *inferred; }
-  /// BindingMismatch if the columns, row shapes or class numbers of `data` do not fit.
-  llvm::Error check(const Dataset &data) const;
+  /// Converts the columns of `data` to the types of their variables. BindingMismatch if its columns, row shapes or class
+  /// numbers do not fit; errors of Dataset::convert.
+  llvm::Error take(Dataset &data) const;
 
  private:
   struct Sized {
@@ -43,7 +44,6 @@ class Evaluator {
   llvm::Expected<Session *> sessionFor(const Dataset &data, int64_t batch);
   SessionOptions optionsFor(const Dataset &data, int64_t batch) const;
   llvm::Error copyFollowed(NodeId n, Session &to) const;
-  void convertColumns(Dataset &data) const;
 
   Context &context;
   const Graph &graph;

@@ -1,6 +1,8 @@
 // The learning rate as a function of the step. Tested by tests/training_start_test.cc
 #pragma once
 
+#include "llvm/Support/Error.h"
+
 #include <cstdint>
 
 namespace gradc {
@@ -21,6 +23,9 @@ struct RateSchedule {
   uint64_t total = 1;     // Cosine: where it ends
   double lowest = 0;      // Cosine: what it ends at
 
+  /// UnsupportedOption for a rate that drops every 0 steps.
+  llvm::Error check() const;
+  /// Of a schedule that `check` accepts.
   double at(uint64_t t) const;
 };
 

@@ -15,6 +15,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/xxhash.h"
 
 #include <cstring>
@@ -74,11 +75,12 @@ struct Trainer::State {
   std::vector<NamedArray> copies(size_t count) const;
   Error write(NpzWriter &writer, size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
-  void loadBatch(uint64_t epoch, uint64_t position);
+  Error loadBatch(uint64_t epoch, uint64_t position);
   void setNumbers(double rate, uint64_t t);
 };
 
 Error Trainer::State::create(const Graph &network) {
+  if (Error error = options.schedule.check()) return error;
   if (options.batch < 1 || options.batch > data.size())
     return Failure(ErrorKind::BindingMismatch, "the batch size is " + Twine(options.batch) + ", expected 1 to " +
                                                    Twine(data.size()) + ", the number of examples");
@@ -87,6 +89,7 @@ Error Trainer::State::create(const Graph &network) {
   forward = *extended;
   if (Error error = prepareEvaluator()) return error;
   if (Error error = differentiate(network.heads().size())) return error;
+  if (Error error = evaluator->take(data)) return error;
   if (Error error = openSession()) return error;
   initialize();
   keepFrozenStates();
@@ -99,8 +102,7 @@ Error Trainer::State::prepareEvaluator() {
   plain.initSeed = options.seed;
   plain.exec.isTraining = false;
   evaluator.emplace(context, forward, objective, std::move(plain));
-  if (Error error = evaluator->prepare(data, options.batch, options.start)) return error;
-  return evaluator->check(data);
+  return evaluator->prepare(data, options.batch, options.start);
 }
 
 /// With respect to every argument that can carry a gradient and is neither fed nor frozen.
@@ -127,10 +129,12 @@ Error Trainer::State::checkGiven(const GradientRequest &request) const {
   for (NodeId n : fedVariables(forward, data)) hasValue[n.value] = true;
   for (NodeId n : listInputs(forward).aux) hasValue[n.value] = true;
   const std::vector<std::string> names = variableKeys(forward);
+  StringSet<> own;  // frozen, or with a value of its own
+  for (const std::string &name : options.frozen) own.insert(name);
+  for (const NamedArray &array : options.start) own.insert(array.name);
   for (uint32_t id = 0; id < forward.numNodes(); ++id) {
-    if (!forward.isVariable(NodeId(id)) || hasValue[id] || llvm::is_contained(options.frozen, names[id]) ||
-        forward.attrs(NodeId(id)).get("__init__") ||
-        llvm::any_of(options.start, [&](const NamedArray &array) { return array.name == names[id]; }))
+    if (!forward.isVariable(NodeId(id)) || hasValue[id] || own.contains(names[id]) ||
+        forward.attrs(NodeId(id)).get("__init__"))
       continue;
     return Failure(ErrorKind::BindingMissing, forward.describe(NodeId(id)) +
                                                   " has no value: it is not a parameter, and no "
@@ -266,7 +270,7 @@ NamedArray Trainer::State::copyOf(NodeId n) const {
   const EntryId e = training.graph.firstEntry(n);
   Array array{session->inference().dtype[e], session->inference().shapeOf(e).dims().vec(), {}};
   array.bytes.resize(array.ref().bytes());
-  session->readVariable(n, array.ref());
+  cantFail(session->readVariable(n, array.ref()));
   return {keys[n.value], std::move(array)};
 }
 
@@ -287,12 +291,14 @@ Error Trainer::State::write(NpzWriter &writer, size_t count) const {
   return Error::success();
 }
 
-void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
+Error Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
   if (epoch != orderedEpoch) order = epochOrder(data.size(), options.shuffle, epoch);
   orderedEpoch = epoch;
   const size_t batch = static_cast<size_t>(options.batch);
   const ArrayRef<uint32_t> rows = ArrayRef<uint32_t>(order).slice(position * batch, batch);
-  for (size_t c = 0; c < fed.size(); ++c) data.gather(c, rows, session->variable(fed[c]));
+  for (size_t c = 0; c < fed.size(); ++c)
+    if (Error error = data.gather(c, rows, session->variable(fed[c]))) return error;
+  return Error::success();
 }
 
 void Trainer::State::setNumbers(double rate, uint64_t t) {
@@ -316,7 +322,7 @@ Expected<Trainer::Report> Trainer::advance() {
   return catching("to take a step", [&]() -> Expected<Report> {
     State &s = *state;
     const uint64_t epoch = s.run.step / s.stepsPerEpoch();
-    s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
+    if (Error error = s.loadBatch(epoch, s.run.step % s.stepsPerEpoch())) return error;
     const uint64_t t = s.run.step + 1;
     const double rate = s.options.schedule.at(t);
     s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);

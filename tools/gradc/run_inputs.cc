@@ -22,7 +22,7 @@ Expected<std::vector<NamedArray>> readBindings(const Options &options) {
   for (const std::string &path : options.archives) {
     Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
     if (!file) return file.takeError();
-    Expected<std::vector<NamedArray>> members = parseNpz((*file)->getBuffer(), path);
+    Expected<std::vector<NamedArray>> members = openNpz(std::move(*file), path);
     if (!members) return members.takeError();
     for (NamedArray &member : *members)
       if (taken.insert(member.name).second) bindings.push_back(std::move(member));
@@ -40,7 +40,12 @@ Expected<SessionOptions> sessionOptions(const Tool &tool, const Graph &graph) {
   session.infer.unknownDim = options.unknownDim;
   session.initSeed = options.initSeed;
   session.exec.backend = options.backend;
-  session.exec.threads = options.threads ? static_cast<unsigned>(options.threads) : availableThreads();
+  session.exec.threads = static_cast<unsigned>(options.threads);
+  if (!options.threads) {
+    Expected<unsigned> available = availableThreads();
+    if (!available) return available.takeError();
+    session.exec.threads = *available;
+  }
   session.exec.fusion.elements = options.fuse == FuseChoice::All || options.fuse == FuseChoice::Elements;
   session.exec.fusion.norms = options.fuse == FuseChoice::All || options.fuse == FuseChoice::Norms;
   session.exec.maxSteps = options.maxIterations;

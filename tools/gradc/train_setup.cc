@@ -79,7 +79,7 @@ Error setSteps(const TrainFlags &flags, TrainSetup &setup) {
 Expected<std::vector<NamedArray>> readArchive(StringRef path) {
   Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
   if (!file) return file.takeError();
-  return parseNpz((*file)->getBuffer(), path);
+  return openNpz(std::move(*file), path);
 }
 
 Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {

@@ -1,0 +1,12 @@
+// Containers that give their memory back.
+#pragma once
+
+namespace gradc {
+
+/// Empties a container and frees its memory. `x = {}` only empties it: it assigns an empty list, which keeps the capacity.
+template <class T> void release(T &x) {
+  T none;
+  x.swap(none);
+}
+
+}  // namespace gradc
