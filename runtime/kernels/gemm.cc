@@ -9,16 +9,60 @@
 #include <dnnl.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 
 namespace gradc {
 
-void multiply(const Gemm<float> &g) {
+namespace {
+
+void multiplyByOneDnn(const Gemm<float> &g) {
   requireTeam();
   const dnnl_status_t status = dnnl_sgemm(g.transA ? 'T' : 'N', g.transB ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a, g.lda,
                                           g.b, g.ldb, g.beta, g.c, g.ldc);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) throw KernelError{"oneDNN refuses a matrix product of valid extents"};
+}
+
+/// One tile of a product of long sums: the products of blocks, added up in float64.
+void multiplyTile(const Gemm<float> &g, float *part, double *sums) {
+  constexpr int64_t kBlock = kLongSum / 2;
+  const int64_t size = g.m * g.n;
+  std::fill_n(sums, size, 0.0);
+  for (int64_t first = 0; first < g.k; first += kBlock) {
+    Gemm<float> block = g;
+    block.k = std::min(kBlock, g.k - first);
+    block.a += g.transA ? first * g.lda : first;
+    block.b += g.transB ? first : first * g.ldb;
+    block.beta = 0, block.c = part, block.ldc = g.n;
+    multiplyByOneDnn(block);
+    for (int64_t i = 0; i < size; ++i) sums[i] += static_cast<double>(part[i]);
+  }
+  for (int64_t i = 0; i < g.m; ++i)
+    for (int64_t j = 0; j < g.n; ++j) {
+      float &c = g.c[i * g.ldc + j];
+      const double before = g.beta == 0 ? 0 : static_cast<double>(g.beta) * static_cast<double>(c);
+      c = static_cast<float>(before + sums[i * g.n + j]);
+    }
+}
+
+}  // namespace
+
+void multiply(const Gemm<float> &g) {
+  if (g.k <= kLongSum) return multiplyByOneDnn(g);
+  constexpr int64_t kTile = 512;  // rows and columns of c at once
+  const size_t most = static_cast<size_t>(std::min(g.m, kTile) * std::min(g.n, kTile));
+  const std::unique_ptr<double[]> sums(new double[most]);
+  const std::unique_ptr<float[]> part(new float[most]);
+  for (int64_t i = 0; i < g.m; i += kTile)
+    for (int64_t j = 0; j < g.n; j += kTile) {
+      Gemm<float> tile = g;
+      tile.m = std::min(kTile, g.m - i), tile.n = std::min(kTile, g.n - j);
+      tile.a += g.transA ? i : i * g.lda;
+      tile.b += g.transB ? j * g.ldb : j;
+      tile.c += i * g.ldc + j;
+      multiplyTile(tile, part.get(), sums.get());
+    }
 }
 
 namespace {

@@ -17,6 +17,9 @@ template <class T> struct Gemm {
   int64_t ldc = 0;
 };
 
+/// Longer sums are added up in blocks, and these in float64: oneDNN alone adds up hundreds of elements, and these sums one by one.
+inline constexpr int64_t kLongSum = int64_t{1} << 15;
+
 /// Uses scopeThreads() threads. Throws std::bad_alloc if there is no memory for the packed blocks, and KernelError if oneDNN
 /// refuses.
 void multiply(const Gemm<float> &g);

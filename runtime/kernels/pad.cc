@@ -4,6 +4,8 @@
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cstring>
 
 using namespace llvm;
@@ -108,6 +110,12 @@ template <class T> class BackwardKernel : public PreparedKernel {
   PadPlan plan;
 };
 
+/// Whether many elements are copies of one: their gradients are more than a plain sum may have.
+bool isWide(const KernelSite &site) {
+  constexpr int64_t kMost = 256;
+  return any_of(padAttrs(*site.kind).widths, [](int64_t width) { return width > kMost; });
+}
+
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
@@ -118,6 +126,8 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
 }  // namespace
 
 std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<ForwardKernel>(site); }
-std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
+std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) {
+  return isWide(site) ? nullptr : make<BackwardKernel>(site);
+}
 
 }  // namespace gradc::fast
