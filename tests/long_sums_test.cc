@@ -55,26 +55,31 @@ const Sum kSums[] = {
     {"batch_dot", "y = batch_dot(x, a)", "x=1,1,$n; a=1,$n,1", Is::Sum, Bits::Any},
     {"FullyConnected", "y = FullyConnected(x, a) {num_hidden=1, no_bias=True}", "x=1,$n; a=1,$n", Is::Sum, Bits::Any,
      false},
-    {"_backward_FullyConnected", "d = _backward_FullyConnected(x, a, b) {num_hidden=1}; heads d:2", "x=$n,1; a=$n,1; b=1,1"},
-    {"_backward_FullyConnected", "d = _backward_FullyConnected(x, a, b) {num_hidden=1}; heads d:1", "x=$n,1; a=$n,1; b=1,1",
-     Is::Sum, Bits::Any},
+    {"_backward_FullyConnected", "d = _backward_FullyConnected(x, a, b) {num_hidden=1}; heads d:2",
+     "x=$n,1; a=$n,1; b=1,1"},
+    {"_backward_FullyConnected", "d = _backward_FullyConnected(x, a, b) {num_hidden=1}; heads d:1",
+     "x=$n,1; a=$n,1; b=1,1", Is::Sum, Bits::Any},
     {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1}; heads d:2",
      "x=1,1,$h,$w; a=1,1,$h,$w; b=1,1,1,1; c=1"},
     {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1}; heads d:2",
      "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1"},
-    {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1, layout=NHWC}; heads d:2",
+    {"_backward_Convolution",
+     "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1, layout=NHWC}; heads d:2",
      "x=$h,$w,1,1; a=$h,$w,1,1; b=1,1,1,1; c=1"},
     {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1}; heads d:1",
      "x=1,1,$h,$w; a=1,1,$h,$w; b=1,1,1,1; c=1", Is::Sum, Bits::Any},
     {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1}; heads d:1",
      "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1", Is::Sum, Bits::Any},
-    {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1, layout=NHWC}; heads d:1",
+    {"_backward_Convolution",
+     "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1, layout=NHWC}; heads d:1",
      "x=$h,$w,1,1; a=$h,$w,1,1; b=1,1,1,1; c=1", Is::Sum, Bits::Any},
     {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1,1), num_filter=1}; heads d:1, d:2",
      "x=$h,1,1,1,$w; a=$h,1,1,1,$w; b=1,1,1,1,1; c=1", Is::Sum, Bits::Any},
-    {"_backward_Deconvolution", "d = _backward_Deconvolution(x, a, b, c) {kernel=(1,1), num_filter=1, no_bias=False}; heads d:2",
+    {"_backward_Deconvolution",
+     "d = _backward_Deconvolution(x, a, b, c) {kernel=(1,1), num_filter=1, no_bias=False}; heads d:2",
      "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1"},
-    {"_backward_Deconvolution", "d = _backward_Deconvolution(x, a, b, c) {kernel=(1,1), num_filter=1, no_bias=False}; heads d:1",
+    {"_backward_Deconvolution",
+     "d = _backward_Deconvolution(x, a, b, c) {kernel=(1,1), num_filter=1, no_bias=False}; heads d:1",
      "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1", Is::Sum, Bits::Any},
     {"Pooling", "y = Pooling(x) {pool_type=avg, global_pool=True, kernel=(1,1)}", "x=1,1,$h,$w", Is::Mean},
     {"Pooling", "y = Pooling(x) {pool_type=sum, kernel=($h,$w)}", "x=1,1,$h,$w"},
@@ -93,7 +98,8 @@ const Sum kSums[] = {
      "y = Pad(a) {mode=edge, pad_width=(0,0,0,0,0,0,0,$m)}; "
      "d = _backward_Pad(x) {mode=edge, pad_width=(0,0,0,0,0,0,0,$m)} ^y; heads d",
      "x=1,1,1,$n; a=1,1,1,1"},
-    {"_scatter_nd", "y = _scatter_nd(a, x, i) {reduction=add}; d = _minus_scalar(y) {scalar=1}; heads d", "x=$n; a=1; i=1,$n"},
+    {"_scatter_nd", "y = _scatter_nd(a, x, i) {reduction=add}; d = _minus_scalar(y) {scalar=1}; heads d",
+     "x=$n; a=1; i=1,$n"},
     {"_backward_take", "y = take(a, i); d = _backward_take(x, i) ^y; heads d", "x=$n; a=1; i=$n"},
     {"_scatter_along_axis", "y = _scatter_along_axis(x, i, a) {axis=0}", "x=$n; i=$n; a=1"},
     {"softmax", "y = softmax(x)", "x=$n", Is::Inverse},
@@ -301,7 +307,8 @@ void check(const Sum &sum, Numbers &numbers, bool isOnes) {
   std::vector<float> alone;
   for (unsigned threads : {1u, 2u, 3u, 4u}) {
     const std::vector<float> fast = valuesOf(sum, g, numbers, Backend::Auto, threads);
-    for (float found : fast) EXPECT_LE(relative(found), pairwiseError(numbers.size.count())) << found << ", " << threads;
+    for (float found : fast)
+      EXPECT_LE(relative(found), pairwiseError(numbers.size.count())) << found << ", " << threads;
     if (threads == 1) alone = fast;
     if (sum.bits == Bits::OwnLoop) EXPECT_EQ(fast, alone) << threads;
     if (threads == 3 && !isOnes) EXPECT_EQ(valuesOf(sum, g, numbers, Backend::Auto, 3), fast) << "a second time";

@@ -215,9 +215,10 @@ constinit const OpDef kBackwardPad = {
         },
     .decompose = unpad,
     .kernel = padBackwardKernel,
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) {
-      return static_cast<size_t>(elementCount(planeOf(out[0].shape))) * sizeof(double);
-    },
+    .workspace =
+        [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) {
+          return static_cast<size_t>(elementCount(planeOf(out[0].shape))) * sizeof(double);
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kPad, &kBackwardPad};

@@ -171,11 +171,12 @@ void resize(const KernelCall &call) {
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
     const Dims data = call.in[0].shape, resized = call.out[0].shape;
-    forEachPixel(*call.kind, data, resized, {0, data[0] * data[1]}, [&](int64_t o, int64_t image, auto at, auto weights) {
-      double sum = 0;
-      for (size_t k = 0; k < 4; ++k) sum += weights[k] * static_cast<double>(x[image + at[k]]);
-      y[o] = static_cast<T>(sum);
-    });
+    forEachPixel(*call.kind, data, resized, {0, data[0] * data[1]},
+                 [&](int64_t o, int64_t image, auto at, auto weights) {
+                   double sum = 0;
+                   for (size_t k = 0; k < 4; ++k) sum += weights[k] * static_cast<double>(x[image + at[k]]);
+                   y[o] = static_cast<T>(sum);
+                 });
   });
 }
 

@@ -152,7 +152,8 @@ constinit const OpDef kBackwardConvolution = {
             using T = decltype(zero);
             const T *dy = call.in[0].as<const T>();
             double *scratch = static_cast<double *>(call.workspace);
-            if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
+            if (call.wants(0))
+              convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
             if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
             if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
           });

@@ -80,8 +80,8 @@ inline void accumulate(double *__restrict acc, double a, const double *__restric
 
 // rows[f][i] = dy of filter `first` + f at position i, zero beyond the last position.
 template <class T>
-void gatherOutput(const ConvGeometry &g, const T *dy, int64_t first, int64_t count,
-                  llvm::ArrayRef<Position> positions, double *rows) {
+void gatherOutput(const ConvGeometry &g, const T *dy, int64_t first, int64_t count, llvm::ArrayRef<Position> positions,
+                  double *rows) {
   std::fill_n(rows, count * kConvBlock, 0.0);
   for (int64_t f = 0; f < count; ++f)
     for (size_t i = 0; i < positions.size(); ++i)
@@ -98,9 +98,8 @@ template <class T> void convolve(const ConvGeometry &g, const T *x, const T *w, 
       const int64_t count = static_cast<int64_t>(positions.size());
       std::fill_n(columns, patch * kConvBlock, 0.0);
       for (int64_t i = 0; i < count; ++i)
-        forEachTap(g, positions[i], group, [&](int64_t row, int64_t at) {
-          columns[row * kConvBlock + i] = static_cast<double>(x[at]);
-        });
+        forEachTap(g, positions[i], group,
+                   [&](int64_t row, int64_t at) { columns[row * kConvBlock + i] = static_cast<double>(x[at]); });
       const T *filters = w + group * numFilters * patch;
       onMachine([=] {
         for (int64_t f = 0; f < numFilters; ++f) {

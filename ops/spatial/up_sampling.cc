@@ -328,10 +328,10 @@ constinit const OpDef kUpSampling = {
         },
     .decompose = decomposeForward,
     .kernel = enlarge,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) {
-      return isBilinear(k) ? upSamplingGeometry(k, in[0].shape, out[0].shape).dataGradBytes() : 0;
-    },
+    .workspace =
+        [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+          return isBilinear(k) ? upSamplingGeometry(k, in[0].shape, out[0].shape).dataGradBytes() : 0;
+        },
 };
 
 // Its own gradient: nearest is linear, and the adjoint of the adjoint is the forward operator. The shapes of the
@@ -361,10 +361,10 @@ constinit const OpDef kBackwardUpSampling = {
         },
     .decompose = decomposeBackward,
     .kernel = gather,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) {
-      return isBilinear(k) ? upSamplingGeometry(k, in[1].shape, in[0].shape).weightGradBytes() : 0;
-    },
+    .workspace =
+        [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+          return isBilinear(k) ? upSamplingGeometry(k, in[1].shape, in[0].shape).weightGradBytes() : 0;
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kUpSampling, &kBackwardUpSampling};

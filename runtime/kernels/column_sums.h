@@ -41,8 +41,7 @@ template <class T> void sumColumns(const T *matrix, int64_t stride, int64_t rows
     });
   double partial[kPieces * kWidth], *const totals = partial;
   vectorFor(scopeThreads(), chunks * blocks, grain, [=](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece)
-      sumPiece(piece / blocks, piece % blocks, totals + piece * kWidth);
+    for (int64_t piece = begin; piece < end; ++piece) sumPiece(piece / blocks, piece % blocks, totals + piece * kWidth);
   });
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     double *total = totals + chunk * blocks * kWidth;

@@ -89,8 +89,8 @@ Layout outside(const PoolingParams &p, const TensorRef &tensor) {
 
 PoolingDescs describe(const PoolingPlan &plan, Layout xLayout, Layout yLayout) {
   const Layout inside = plan.isOnePixel() ? xLayout : std::max(xLayout, yLayout);
-  return {denseDesc(plan.x, xLayout), denseDesc(plan.y, plan.isOnePixel() ? inside : yLayout), denseDesc(plan.x, inside),
-          denseDesc(plan.y, inside)};
+  return {denseDesc(plan.x, xLayout), denseDesc(plan.y, plan.isOnePixel() ? inside : yLayout),
+          denseDesc(plan.x, inside), denseDesc(plan.y, inside)};
 }
 
 bool isMoved(const TensorRef &tensor) { return tensor.layout != Layout::Plain; }
