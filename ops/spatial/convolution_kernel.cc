@@ -44,6 +44,13 @@ template <class F> void forEachTap(const ConvGeometry &g, const Position &p, int
   const int64_t tapRow = g.channelsLast ? channels : 1, channelRow = g.channelsLast ? 1 : taps;
   const int64_t base = p.image * g.in.batchStride + group * channels * g.in.channelStride;
   const TapRange z = tapsInside(g, p, 0), y = tapsInside(g, p, 1), x = tapsInside(g, p, 2);
+  if (taps == 1) {  // as in fully connected layers
+    if (z.low == z.high || y.low == y.high || x.low == x.high) return;
+    const int64_t pixel = (p.origin[0] * g.in.extent[1] + p.origin[1]) * g.in.extent[2] + p.origin[2];
+    const int64_t first = base + pixel * g.in.pixelStride;
+    for (int64_t c = 0; c < channels; ++c) visit(c, first + c * g.in.channelStride);
+    return;
+  }
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t kz = z.low; kz < z.high; ++kz)
       for (int64_t ky = y.low; ky < y.high; ++ky) {
@@ -127,10 +134,11 @@ int64_t imagesAtOnce(const ConvGeometry &g) {
   return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(g.out.batch, 1));
 }
 
-// Filters whose gradients are added up at the same time: as many as fit into a few megabytes.
+// Filters whose gradients are added up at the same time: as many as stay in a cache, and enough to be worth gathering fields.
 int64_t filtersAtOnce(const ConvGeometry &g) {
-  constexpr int64_t kMost = int64_t{1} << 20;
-  return std::clamp<int64_t>(kMost / std::max<int64_t>(g.patch(), 1), 1, std::max<int64_t>(g.groupFilters(), 1));
+  constexpr int64_t kMost = int64_t{1} << 15, kLeast = 8;
+  const int64_t wanted = std::max(kMost / std::max<int64_t>(g.patch(), 1), kLeast);
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(g.groupFilters(), 1));
 }
 
 // images += dy·w of the blocks of `count` images of one group.
