@@ -33,7 +33,7 @@ struct Sum {
   const char *shapes;  // of the variables; x has the numbers, i zeros, all others ones
   Is is = Is::Sum;
   Bits bits = Bits::OwnLoop;
-  bool isLong = true;  // whether there is memory for 2^25
+  bool isLong = true;  // run with 2^25 too: there is memory and time, and no other case has the loop
   At at = At::All;
 };
 
@@ -73,13 +73,13 @@ const Sum kSums[] = {
      "d = _backward_Convolution(x, a, b, c) {kernel=(1,1), num_filter=1, layout=NHWC}; heads d:1",
      "x=$h,$w,1,1; a=$h,$w,1,1; b=1,1,1,1; c=1", Is::Sum, Bits::Any},
     {"_backward_Convolution", "d = _backward_Convolution(x, a, b, c) {kernel=(1,1,1), num_filter=1}; heads d:1, d:2",
-     "x=$h,1,1,1,$w; a=$h,1,1,1,$w; b=1,1,1,1,1; c=1", Is::Sum, Bits::Any},
+     "x=$h,1,1,1,$w; a=$h,1,1,1,$w; b=1,1,1,1,1; c=1", Is::Sum, Bits::Any, false},
     {"_backward_Deconvolution",
      "d = _backward_Deconvolution(x, a, b, c) {kernel=(1,1), num_filter=1, no_bias=False}; heads d:2",
      "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1"},
     {"_backward_Deconvolution",
      "d = _backward_Deconvolution(x, a, b, c) {kernel=(1,1), num_filter=1, no_bias=False}; heads d:1",
-     "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1", Is::Sum, Bits::Any},
+     "x=$h,1,1,$w; a=$h,1,1,$w; b=1,1,1,1; c=1", Is::Sum, Bits::Any, false},
     {"Pooling", "y = Pooling(x) {pool_type=avg, global_pool=True, kernel=(1,1)}", "x=1,1,$h,$w", Is::Mean},
     {"Pooling", "y = Pooling(x) {pool_type=sum, kernel=($h,$w)}", "x=1,1,$h,$w"},
     {"_pooling_grad", "y = _pooling_grad(x, a) {pool_type=sum, kernel=($n,), pad=($m,)}", "x=1,1,$n; a=1,1,1"},
