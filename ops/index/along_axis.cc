@@ -174,10 +174,11 @@ constinit const OpDef kScatterAlongAxis = {
           const Dims whole = call.out[0].shape;
           dispatchNumeric(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
-            scatterAlong(call.in[0], call.in[1], call.out[0].as<T>(), whole, axisOf(call, whole));
+            scatterAlong(call.in[0], call.in[1], call.out[0].as<T>(), whole, axisOf(call, whole), call.workspace);
           });
         },
     .piece = chooseAtBase<0>,
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) { return scatterBytes(out[0]); },
 };
 
 namespace {

@@ -4,6 +4,7 @@
 #include "ir/number.h"
 #include "ir/tensor.h"
 #include "ops/axis_rows.h"
+#include "ops/elementwise/broadcast_loops.h"
 #include "ops/kernel_dispatch.h"
 
 #include <algorithm>
@@ -38,12 +39,18 @@ template <class F> void forEachPosition(const TensorRef &positions, Dims whole, 
   });
 }
 
-/// out = zeros, plus each element of `values` at the position that `positions` gives.
+/// out = zeros, plus each element of `values` at the position that `positions` gives. `scratch` has scatterBytes(out).
 template <class T>
-void scatterAlong(const TensorRef &values, const TensorRef &positions, T *out, Dims whole, size_t axis) {
-  std::fill_n(out, TensorRef(nullptr, DType::Unknown, whole).size(), T{0});
+void scatterAlong(const TensorRef &values, const TensorRef &positions, T *out, Dims whole, size_t axis, void *scratch) {
+  const int64_t size = TensorRef(nullptr, DType::Unknown, whole).size();
   const T *from = values.as<const T>();
-  forEachPosition(positions, whole, axis, [&](int64_t i, int64_t at) { out[at] = wrappingAdd(out[at], from[i]); });
+  auto *sums = static_cast<Accumulator<T> *>(scratch);
+  std::fill_n(sums, size, Accumulator<T>{0});
+  forEachPosition(positions, whole, axis, [&](int64_t i, int64_t at) {
+    sums[at] = wrappingAdd(sums[at], static_cast<Accumulator<T>>(from[i]));
+  });
+  std::transform(sums, sums + size, out, [](Accumulator<T> sum) { return static_cast<T>(sum); });
 }
+inline size_t scatterBytes(const TensorRef &out) { return static_cast<size_t>(out.size()) * sizeof(double); }
 
 }  // namespace gradc

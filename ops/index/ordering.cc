@@ -269,10 +269,11 @@ constinit const OpDef kBackwardTopk = {
           const Ordered ordered(call.params<OrderParams>(), call.out[0].shape);
           dispatchFloating(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
-            scatterAlong(call.in[0], call.in[2], call.out[0].as<T>(), ordered.shape, ordered.axis);
+            scatterAlong(call.in[0], call.in[2], call.out[0].as<T>(), ordered.shape, ordered.axis, call.workspace);
           });
         },
     .piece = chooseAtBase<0>,
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) { return scatterBytes(out[0]); },
 };
 
 constexpr OpDef ordering(StringRef name, NameList aliases, StringRef summary, ArrayRef<AttrSpec> attrs) {

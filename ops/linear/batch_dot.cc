@@ -52,17 +52,22 @@ template <class T> void multiply(const KernelCall &call) {
   const int64_t rows = shape[1], columns = shape[2], shared = call.in[0].shape[p.transposeA ? 1 : 2];
   const int64_t rowStep = p.transposeA ? 1 : shared, sharedStep = p.transposeA ? rows : 1;
   const int64_t columnStep = p.transposeB ? shared : 1, depthStep = p.transposeB ? 1 : columns;
-  T *y = call.out[0].as<T>();
-  std::fill_n(y, call.out[0].size(), T{0});
+  constexpr int64_t kMost = 256;  // columns added up at once
   for (int64_t batch = 0; batch < shape[0]; ++batch)
-    for (int64_t row = 0; row < rows; ++row) {
-      T *to = y + (batch * rows + row) * columns;
-      const T *a = call.in[0].as<const T>() + batch * rows * shared + row * rowStep;
-      const T *b = call.in[1].as<const T>() + batch * shared * columns;
-      for (int64_t k = 0; k < shared; ++k)
-        for (int64_t column = 0; column < columns; ++column)
-          to[column] += a[k * sharedStep] * b[k * depthStep + column * columnStep];
-    }
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t first = 0; first < columns; first += kMost) {
+        const int64_t count = std::min(kMost, columns - first);
+        const T *a = call.in[0].as<const T>() + batch * rows * shared + row * rowStep;
+        const T *b = call.in[1].as<const T>() + batch * shared * columns + first * columnStep;
+        double sums[kMost] = {};
+        for (int64_t k = 0; k < shared; ++k) {
+          const double factor = static_cast<double>(a[k * sharedStep]);
+          for (int64_t column = 0; column < count; ++column)
+            sums[column] += factor * static_cast<double>(b[k * depthStep + column * columnStep]);
+        }
+        T *y = call.out[0].as<T>() + (batch * rows + row) * columns + first;
+        std::transform(sums, sums + count, y, [](double sum) { return static_cast<T>(sum); });
+      }
 }
 
 Value product(GradRule &g, Value a, Value b, bool transposesA, bool transposesB) {

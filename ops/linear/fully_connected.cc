@@ -119,10 +119,6 @@ ConvGeometry geometryOf(const TensorRef &weight, const TensorRef &output) {
   return g;
 }
 
-size_t scratchBytes(const TensorRef &weight, const TensorRef &output) {
-  return static_cast<size_t>(geometryOf(weight, output).scratch()) * dtypeBytes(weight.dtype);
-}
-
 extern const OpDef kBackwardFullyConnected;
 
 }  // namespace
@@ -155,11 +151,11 @@ constinit const OpDef kFullyConnected = {
             using T = decltype(zero);
             const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
             convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                        static_cast<T *>(call.workspace));
+                        static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(in[1], out[0]); },
+                    ArrayRef<TensorRef> out) { return geometryOf(in[1], out[0]).scratchBytes(); },
 };
 
 namespace {
@@ -222,14 +218,15 @@ constinit const OpDef kBackwardFullyConnected = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             const T *dy = call.in[0].as<const T>();
-            T *scratch = static_cast<T *>(call.workspace);
-            if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
+            double *scratch = static_cast<double *>(call.workspace);
+            if (call.wants(0))
+              convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
             if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
             if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
           });
         },
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return scratchBytes(in[2], in[0]); },
+                    ArrayRef<TensorRef>) { return geometryOf(in[2], in[0]).gradientBytes(); },
 };
 
 constexpr const OpDef *kOps[] = {&kFullyConnected, &kBackwardFullyConnected, &kAsRows};

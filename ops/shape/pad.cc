@@ -4,6 +4,7 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/elementwise/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
@@ -133,16 +134,29 @@ void padKernel(const KernelCall &call) {
   });
 }
 
+// One channel of one image, as a tensor.
+DimsBuffer planeOf(Dims shape) {
+  DimsBuffer plane(shape);
+  plane[0] = plane[1] = 1;
+  return plane;
+}
+
 void padBackwardKernel(const KernelCall &call) {
-  writeZeros(call);
   if (!call.wants(0)) return;
+  const DimsBuffer padded = planeOf(call.in[0].shape), inner = planeOf(call.out[0].shape);
+  const int64_t planes = call.out[0].shape[0] * call.out[0].shape[1], size = elementCount(inner);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
+    auto *sums = static_cast<Accumulator<T> *>(call.workspace);
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    forShown(call.params<PadParams>(), call.in[0].shape, call.out[0].shape, [=](int64_t from, int64_t to) {
-      if (to >= 0) dx[to] = static_cast<T>(dx[to] + dy[from]);
-    });
+    for (int64_t plane = 0; plane < planes; ++plane, dy += elementCount(padded), dx += size) {
+      std::fill_n(sums, size, Accumulator<T>{0});
+      forShown(call.params<PadParams>(), padded, inner, [=](int64_t from, int64_t to) {
+        if (to >= 0) sums[to] = wrappingAdd(sums[to], static_cast<Accumulator<T>>(dy[from]));
+      });
+      std::transform(sums, sums + size, dx, [](Accumulator<T> sum) { return static_cast<T>(sum); });
+    }
   });
 }
 
@@ -201,6 +215,10 @@ constinit const OpDef kBackwardPad = {
         },
     .decompose = unpad,
     .kernel = padBackwardKernel,
+    .workspace =
+        [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) {
+          return static_cast<size_t>(elementCount(planeOf(out[0].shape))) * sizeof(double);
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kPad, &kBackwardPad};

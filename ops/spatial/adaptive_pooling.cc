@@ -46,21 +46,16 @@ struct AdaptiveGeometry {
   AdaptiveGeometry(Dims data, Dims output)
       : images(data[0] * data[1]), height(data[2]), width(data[3]), rows(output[2]), columns(output[3]) {}
 
-  /// Calls visit(output element, input element, elements in the window) for every element of every window.
-  template <class F> void forEach(F visit) const {
-    for (int64_t image = 0; image < images; ++image)
-      for (int64_t o = 0; o < rows * columns; ++o) forWindow(image, o, visit);
-  }
-
- private:
-  template <class F> void forWindow(int64_t image, int64_t o, F visit) const {
-    const AdaptiveWindow high(o / columns, height, rows), wide(o % columns, width, columns);
-    const int64_t count = (high.end - high.begin) * (wide.end - wide.begin);
-    for (int64_t y = high.begin; y < high.end; ++y)
-      for (int64_t x = wide.begin; x < wide.end; ++x)
-        visit(image * rows * columns + o, (image * height + y) * width + x, count);
-  }
+  AdaptiveWindow windowRows(int64_t o) const { return {o / columns, height, rows}; }
+  AdaptiveWindow windowColumns(int64_t o) const { return {o % columns, width, columns}; }
+  /// The rows and columns of windows that hold pixel i of an image.
+  AdaptiveWindow rowsAround(int64_t i) const { return {i / width, rows, height}; }
+  AdaptiveWindow columnsAround(int64_t i) const { return {i % width, columns, width}; }
 };
+
+int64_t sizeOf(const AdaptiveWindow &high, const AdaptiveWindow &wide) {
+  return (high.end - high.begin) * (wide.end - wide.begin);
+}
 
 void pool(const KernelCall &call) {
   if (!call.wants(0)) return;
@@ -69,8 +64,14 @@ void pool(const KernelCall &call) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    std::fill_n(y, call.out[0].size(), T{0});
-    g.forEach([&](int64_t o, int64_t i, int64_t count) { y[o] += x[i] / static_cast<T>(count); });
+    for (int64_t image = 0; image < g.images; ++image, x += g.height * g.width)
+      for (int64_t o = 0; o < g.rows * g.columns; ++o) {
+        const AdaptiveWindow high = g.windowRows(o), wide = g.windowColumns(o);
+        double sum = 0;
+        for (int64_t row = high.begin; row < high.end; ++row)
+          for (int64_t at = wide.begin; at < wide.end; ++at) sum += static_cast<double>(x[row * g.width + at]);
+        *y++ = static_cast<T>(sum / static_cast<double>(sizeOf(high, wide)));
+      }
   });
 }
 
@@ -81,8 +82,17 @@ void spread(const KernelCall &call) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    std::fill_n(dx, call.out[0].size(), T{0});
-    g.forEach([&](int64_t o, int64_t i, int64_t count) { dx[i] += dy[o] / static_cast<T>(count); });
+    for (int64_t image = 0; image < g.images; ++image, dy += g.rows * g.columns)
+      for (int64_t i = 0; i < g.height * g.width; ++i) {
+        const AdaptiveWindow high = g.rowsAround(i), wide = g.columnsAround(i);
+        double sum = 0;
+        for (int64_t row = high.begin; row < high.end; ++row)
+          for (int64_t at = wide.begin; at < wide.end; ++at) {
+            const int64_t o = row * g.columns + at;
+            sum += static_cast<double>(dy[o]) / static_cast<double>(sizeOf(g.windowRows(o), g.windowColumns(o)));
+          }
+        *dx++ = static_cast<T>(sum);
+      }
   });
 }
 

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 using namespace llvm;
 
@@ -142,11 +143,15 @@ Blend resizeBlend(const NodeKind &kind, int64_t i, int64_t in, int64_t out) {
 
 namespace {
 
-// Calls visit(element of `output`, offset of the image, four elements of the image, their weights) for every pixel of
-// `output`.
-template <class F> void forEachPixel(const NodeKind &kind, Dims data, Dims output, F visit) {
-  const int64_t images = data[0] * data[1], height = data[2], width = data[3], rows = output[2], columns = output[3];
-  if (images == 0 || columns == 0) return;
+struct ImageRange {
+  int64_t begin, end;
+};
+
+// Calls visit(element of `output`, offset of the image, four elements of the image, their weights) for every pixel of some
+// images of `output`; channels count as images.
+template <class F> void forEachPixel(const NodeKind &kind, Dims data, Dims output, ImageRange images, F visit) {
+  const int64_t height = data[2], width = data[3], rows = output[2], columns = output[3];
+  if (images.begin == images.end || columns == 0) return;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
       const Blend y = resizeBlend(kind, row, height, rows), x = resizeBlend(kind, column, width, columns);
@@ -154,7 +159,7 @@ template <class F> void forEachPixel(const NodeKind &kind, Dims data, Dims outpu
                                          y.second * width + x.first, y.second * width + x.second};
       const std::array<double, 4> weights = {y.weight * x.weight, y.weight * (1 - x.weight), (1 - y.weight) * x.weight,
                                              (1 - y.weight) * (1 - x.weight)};
-      for (int64_t image = 0; image < images; ++image)
+      for (int64_t image = images.begin; image < images.end; ++image)
         visit((image * rows + row) * columns + column, image * height * width, at, weights);
     }
 }
@@ -165,25 +170,44 @@ void resize(const KernelCall &call) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    forEachPixel(*call.kind, call.in[0].shape, call.out[0].shape, [&](int64_t o, int64_t image, auto at, auto weights) {
-      T sum = 0;
-      for (size_t k = 0; k < 4; ++k) sum += static_cast<T>(weights[k]) * x[image + at[k]];
-      y[o] = sum;
-    });
+    const Dims data = call.in[0].shape, resized = call.out[0].shape;
+    forEachPixel(*call.kind, data, resized, {0, data[0] * data[1]},
+                 [&](int64_t o, int64_t image, auto at, auto weights) {
+                   double sum = 0;
+                   for (size_t k = 0; k < 4; ++k) sum += weights[k] * static_cast<double>(x[image + at[k]]);
+                   y[o] = static_cast<T>(sum);
+                 });
   });
 }
 
+constexpr int64_t kImagesAtOnce = 8;  // whose gradients are added up at the same time
+
+size_t spreadBytes(const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) {
+  const Dims data = out[0].shape;
+  return static_cast<size_t>(std::min(kImagesAtOnce, data[0] * data[1]) * data[2] * data[3]) * sizeof(double);
+}
+
 void spread(const KernelCall &call) {
+  if (call.out.size() == 2 && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
+  if (!call.wants(0)) return;
+  const Dims data = call.out[0].shape;
+  const int64_t images = data[0] * data[1], size = data[2] * data[3];
+  double *sums = static_cast<double *>(call.workspace);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (size_t i = 0; i < call.out.size(); ++i)
-      if (call.wants(i)) std::fill_n(call.out[i].as<T>(), call.out[i].size(), T{0});
-    if (!call.wants(0)) return;
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    forEachPixel(*call.kind, call.out[0].shape, call.in[0].shape, [&](int64_t o, int64_t image, auto at, auto weights) {
-      for (size_t k = 0; k < 4; ++k) dx[image + at[k]] += static_cast<T>(weights[k]) * dy[o];
-    });
+    for (int64_t first = 0; first < images; first += kImagesAtOnce) {
+      const int64_t last = std::min(first + kImagesAtOnce, images);
+      std::fill_n(sums, (last - first) * size, 0.0);
+      forEachPixel(*call.kind, data, call.in[0].shape, {first, last},
+                   [&](int64_t o, int64_t image, auto at, auto weights) {
+                     double *to = sums + image - first * size;
+                     for (size_t k = 0; k < 4; ++k) to[at[k]] += weights[k] * static_cast<double>(dy[o]);
+                   });
+      std::transform(sums, sums + (last - first) * size, dx + first * size,
+                     [](double sum) { return static_cast<T>(sum); });
+    }
   });
 }
 
@@ -248,6 +272,7 @@ constinit const OpDef kBackwardBilinearResize = {
         },
     .decompose = mapBackToPixels,
     .kernel = spread,
+    .workspace = spreadBytes,
 };
 
 constexpr const OpDef *kOps[] = {&kBilinearResize, &kBackwardBilinearResize};

@@ -88,8 +88,8 @@ void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   stateShapes(s, at, in, w, out);
 }
 
-size_t scratchBytes(const ConvolutionParams &p, const TensorRef &data, const TensorRef &output) {
-  return static_cast<size_t>(geometryOf(p, data.shape, output.shape).scratch()) * dtypeBytes(data.dtype);
+ConvGeometry geometryOf(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
+  return geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
 }
 
 }  // namespace
@@ -121,11 +121,11 @@ constinit const OpDef kConvolution = {
             using T = decltype(zero);
             const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
             convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                        static_cast<T *>(call.workspace));
+                        static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k.params<ConvolutionParams>(), in[0], out[0]); },
+                    ArrayRef<TensorRef> out) { return geometryOf(k, in[0], out[0]).scratchBytes(); },
 };
 
 // MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
@@ -151,14 +151,15 @@ constinit const OpDef kBackwardConvolution = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             const T *dy = call.in[0].as<const T>();
-            T *scratch = static_cast<T *>(call.workspace);
-            if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
+            double *scratch = static_cast<double *>(call.workspace);
+            if (call.wants(0))
+              convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
             if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
             if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]); },
+                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).gradientBytes(); },
 };
 
 constinit const OpDef kConvolutionDataGrad = {
@@ -186,12 +187,12 @@ constinit const OpDef kConvolutionDataGrad = {
           const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
-            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
-                                static_cast<T *>(call.workspace));
+            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
+                                static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k.params<ConvolutionParams>(), out[0], in[0]); },
+                    ArrayRef<TensorRef> out) { return geometryOf(k, out[0], in[0]).dataGradBytes(); },
 };
 
 constinit const OpDef kConvolutionWeightGrad = {
@@ -221,11 +222,11 @@ constinit const OpDef kConvolutionWeightGrad = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             convolveWeightGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
-                                  static_cast<T *>(call.workspace));
+                                  static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]); },
+                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
 };
 
 namespace {

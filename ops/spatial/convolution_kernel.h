@@ -2,11 +2,14 @@
 //
 // The idea: a block of kConvBlock output pixels at a time. Their receptive fields are gathered into a small matrix of
 // `patch` rows, after which all three maps are products of small matrices whose innermost loops run over contiguous
-// memory. A fully connected layer is the same on images of one pixel. Every sum runs in an order fixed by the shapes.
+// memory. A fully connected layer is the same on images of one pixel. Sums run in float64, in an order fixed by the shapes,
+// and are rounded once.
 // Tested by tests/nn_ops_test.cc
 #pragma once
 
 #include "ops/spatial/spatial.h"
+
+#include <algorithm>
 
 namespace gradc {
 
@@ -24,16 +27,21 @@ struct ConvGeometry {
   int64_t groupChannels() const { return in.channels / groups; }
   int64_t groupFilters() const { return out.channels / groups; }
   int64_t patch() const { return groupChannels() * kernel[0] * kernel[1] * kernel[2]; }
-  /// Elements of scratch that each function below needs. Filters are tensors, so this fits in 64 bits by far.
-  int64_t scratch() const { return (patch() + groupFilters()) * kConvBlock; }
+  /// Scratch of `convolve`, `convolveDataGrad` and `convolveWeightGrad`: a block and the sums of it. Filters are tensors, so
+  /// this fits in 64 bits by far.
+  size_t scratchBytes() const;
+  size_t dataGradBytes() const;
+  size_t weightGradBytes() const;
+  size_t gradientBytes() const { return std::max(dataGradBytes(), weightGradBytes()); }
 };
 
 /// y[n,f,p] = bias[f] + Σ x·w over the receptive field of p; `bias` may be null.
-template <class T> void convolve(const ConvGeometry &g, const T *x, const T *w, const T *bias, T *y, T *scratch);
-/// dx = Σ of dy·w over the windows that contain the input pixel.
-template <class T> void convolveDataGrad(const ConvGeometry &g, const T *dy, const T *w, T *dx, T *scratch);
+template <class T> void convolve(const ConvGeometry &g, const T *x, const T *w, const T *bias, T *y, double *scratch);
+/// dx = Σ of dy·w over the windows that contain the input pixel, + bias of its channel; `bias` may be null.
+template <class T>
+void convolveDataGrad(const ConvGeometry &g, const T *dy, const T *w, const T *bias, T *dx, double *scratch);
 /// dw = Σ over batch and output pixels of dy·x.
-template <class T> void convolveWeightGrad(const ConvGeometry &g, const T *dy, const T *x, T *dw, T *scratch);
+template <class T> void convolveWeightGrad(const ConvGeometry &g, const T *dy, const T *x, T *dw, double *scratch);
 /// db[f] = Σ over batch and pixels of dy.
 template <class T> void sumPerChannel(const ImageView &view, const T *dy, T *db);
 

@@ -148,17 +148,8 @@ void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   stateShapes(s, at, in, w, out);
 }
 
-size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
-  const ConvGeometry g = geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
-  return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
-}
-
-template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
-  if (view.pixels() == 0) return;
-  for (int64_t n = 0; n < view.batch; ++n)
-    for (int64_t c = 0; c < view.channels; ++c)
-      for (int64_t p = 0; p < view.pixels(); ++p)
-        y[n * view.batchStride + c * view.channelStride + p * view.pixelStride] += bias[c];
+ConvGeometry geometryOf(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
+  return geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
 }
 
 // The attributes of the convolution from the output's images to the data's; none if the data is empty, which no convolution
@@ -209,13 +200,13 @@ constinit const OpDef kDeconvolution = {
           const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
           dispatchFloating(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
-            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
-                                static_cast<T *>(call.workspace));
-            if (call.in.size() == 3) addBias<T>(g.in, call.in[2].as<const T>(), call.out[0].as<T>());
+            const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
+            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
+                                static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
+                    ArrayRef<TensorRef> out) { return geometryOf(k, in[0], out[0]).dataGradBytes(); },
 };
 
 constinit const OpDef kDeconvolutionDataGrad = {
@@ -248,11 +239,11 @@ constinit const OpDef kDeconvolutionDataGrad = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
-                        static_cast<T *>(call.workspace));
+                        static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
+                    ArrayRef<TensorRef> out) { return geometryOf(k, out[0], in[0]).scratchBytes(); },
 };
 
 constinit const OpDef kDeconvolutionWeightGrad = {
@@ -285,11 +276,11 @@ constinit const OpDef kDeconvolutionWeightGrad = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             convolveWeightGrad<T>(g, call.in[1].as<const T>(), call.in[0].as<const T>(), call.out[0].as<T>(),
-                                  static_cast<T *>(call.workspace));
+                                  static_cast<double *>(call.workspace));
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return scratchBytes(k, in[1], in[0]); },
+                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
 };
 
 namespace {
@@ -317,14 +308,14 @@ constinit const OpDef kBackwardDeconvolution = {
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             const T *dy = call.in[0].as<const T>();
-            T *scratch = static_cast<T *>(call.workspace);
+            double *scratch = static_cast<double *>(call.workspace);
             if (call.wants(0)) convolve<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
             if (call.wants(1)) convolveWeightGrad<T>(g, call.in[1].as<const T>(), dy, call.out[1].as<T>(), scratch);
             if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.in, dy, call.out[2].as<T>());
           });
         },
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return scratchBytes(k, in[1], in[0]); },
+                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
 };
 
 constexpr const OpDef *kOps[] = {&kDeconvolution, &kBackwardDeconvolution, &kDeconvolutionDataGrad,

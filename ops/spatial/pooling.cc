@@ -75,13 +75,18 @@ void pool(const KernelCall &call, const TensorRef &chooser) {
     if (p.poolType == PoolType::Max) poolGather(g, x, chooser.as<const T>(), std::numeric_limits<T>::lowest(), y);
     else
       poolSum(
-          g, x, y, [&](T v) { return power(v, exponent); },
-          [&](const PoolWindow &w, T sum) { return root(sum, exponent) / static_cast<T>(divisor(p, w)); });
+          g, x, y, [&](double v) { return power(v, exponent); },
+          [&](const PoolWindow &w, double sum) { return root(sum, exponent) / divisor(p, w); });
   });
 }
 
-template <class T> void spreadEvenly(const PoolGeometry &g, const PoolingParams &p, const T *dy, T *dx) {
-  poolSpread(g, dx, [&](const PoolWindow &w, int64_t) { return dy[w.output] / static_cast<T>(divisor(p, w)); });
+template <class T> void spreadEvenly(const PoolGeometry &g, const PoolingParams &p, const T *dy, T *dx, double *sums) {
+  poolSpread(g, dx, sums,
+             [&](const PoolWindow &w, int64_t) { return static_cast<double>(dy[w.output]) / divisor(p, w); });
+}
+
+size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
+  return poolSums(geometryOf(paramsOf(kind), data.shape, output.shape)) * sizeof(double);
 }
 
 // Positions of x and y among the inputs of the fused gradient.
@@ -96,12 +101,13 @@ void poolBackward(const KernelCall &call, ArrayRef<TensorRef> base) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *x = call.in[data].as<const T>(), *y = call.in[data + 1].as<const T>();
     T *dx = call.out[0].as<T>();
-    if (p.poolType == PoolType::Max) return poolScatter(g, dy, base[data].as<const T>(), dx);
-    if (p.poolType != PoolType::Lp || *p.pValue == 1) return spreadEvenly(g, p, dy, dx);
+    double *sums = static_cast<double *>(call.workspace);
+    if (p.poolType == PoolType::Max) return poolScatter(g, dy, base[data].as<const T>(), dx, sums);
+    if (p.poolType != PoolType::Lp || *p.pValue == 1) return spreadEvenly(g, p, dy, dx, sums);
     // A norm of 0 has no derivative; 0 is what MXNet takes.
-    poolSpread(g, dx, [&](const PoolWindow &w, int64_t at) {
+    poolSpread(g, dx, sums, [&](const PoolWindow &w, int64_t at) {
       const T norm = power(y[w.output], *p.pValue - 1);
-      return norm == T{0} ? T{0} : dy[w.output] * power(x[at], *p.pValue - 1) / norm;
+      return static_cast<double>(norm == T{0} ? T{0} : dy[w.output] * power(x[at], *p.pValue - 1) / norm);
     });
   });
 }
@@ -131,7 +137,8 @@ void runScatter(const KernelCall &call, const TensorRef &chooser) {
   const PoolGeometry g = geometryOf(call.params<PoolingParams>(), call.out[0].shape, call.in[0].shape);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    poolScatter(g, call.in[0].as<const T>(), chooser.as<const T>(), call.out[0].as<T>());
+    poolScatter(g, call.in[0].as<const T>(), chooser.as<const T>(), call.out[0].as<T>(),
+                static_cast<double *>(call.workspace));
   });
 }
 
@@ -141,7 +148,7 @@ void runSpread(const KernelCall &call) {
   const PoolGeometry g = geometryOf(p, call.out[0].shape, call.in[0].shape);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    spreadEvenly(g, p, call.in[0].as<const T>(), call.out[0].as<T>());
+    spreadEvenly(g, p, call.in[0].as<const T>(), call.out[0].as<T>(), static_cast<double *>(call.workspace));
   });
 }
 
@@ -240,6 +247,8 @@ constinit const OpDef kBackwardPooling = {
         },
     .kernel = [](const KernelCall &call) { poolBackward(call, call.in); },
     .piece = [](const PieceCall &call) { poolBackward(call, call.base); },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
 };
 
 // dx = adjoint of mean or sum pooling; of x only the shape is used
@@ -267,6 +276,8 @@ constinit const OpDef kPoolingGrad = {
                  "Slice, Pad",
          .c = "dx[n,c,i] += dy[n,c,p] / size[p]"},
     .kernel = runSpread,
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
 };
 
 // y = v at the maxima of x
@@ -319,6 +330,8 @@ constinit const OpDef kPoolScatter = {
                   .c = "dx[n,c,argmax[n,c,p]] += dy[n,c,p]"},
     .kernel = [](const KernelCall &call) { runScatter(call, call.in[1]); },
     .piece = [](const PieceCall &call) { runScatter(call, call.base[1]); },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
 };
 
 constexpr const OpDef *kOps[] = {&kPooling, &kBackwardPooling, &kPoolingGrad, &kPoolGather, &kPoolScatter};

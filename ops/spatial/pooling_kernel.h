@@ -1,7 +1,7 @@
 // Pooling windows on plain memory: reductions over each window, and their adjoints.
 //
 // A window is clipped to the image; taps in the padding take no part. Of equal maxima the first in row-major order wins,
-// and a NaN never does. Sums run in row-major order. Tested by tests/nn_ops_test.cc
+// and a NaN never does. Sums run in row-major order and in float64, and are rounded once. Tested by tests/nn_ops_test.cc
 #pragma once
 
 #include "ops/spatial/spatial.h"
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace gradc {
 
@@ -43,17 +44,20 @@ inline PoolWindow windowAt(const PoolGeometry &g, int64_t pixel) {
   return w;
 }
 
+/// The same with base and output, in channel c of image n.
+inline PoolWindow placedWindow(const PoolGeometry &g, int64_t n, int64_t c, int64_t pixel) {
+  PoolWindow w = windowAt(g, pixel);
+  w.base = n * g.in.batchStride + c * g.in.channelStride;
+  w.output = n * g.out.batchStride + c * g.out.channelStride + pixel * g.out.pixelStride;
+  return w;
+}
+
 /// Calls visit(window) for every window: images, then channels, then output pixels.
 template <class F> void forEachWindow(const PoolGeometry &g, F visit) {
   if (g.out.pixels() == 0) return;
   for (int64_t n = 0; n < g.out.batch; ++n)
     for (int64_t c = 0; c < g.out.channels; ++c)
-      for (int64_t pixel = 0; pixel < g.out.pixels(); ++pixel) {
-        PoolWindow w = windowAt(g, pixel);
-        w.base = n * g.in.batchStride + c * g.in.channelStride;
-        w.output = n * g.out.batchStride + c * g.out.channelStride + pixel * g.out.pixelStride;
-        visit(w);
-      }
+      for (int64_t pixel = 0; pixel < g.out.pixels(); ++pixel) visit(placedWindow(g, n, c, pixel));
 }
 
 /// Calls visit(offset in the input) for the pixels of a window in row-major order.
@@ -86,12 +90,26 @@ template <class T> void poolGather(const PoolGeometry &g, const T *v, const T *c
   });
 }
 
+/// Calls add(window) for the windows of one channel of one image after the other, which adds to the pixels of `sums`, and
+/// writes these to dx.
+template <class T, class Add> void poolAdd(const PoolGeometry &g, T *dx, double *sums, Add add) {
+  for (int64_t n = 0; n < g.in.batch; ++n)
+    for (int64_t c = 0; c < g.in.channels; ++c) {
+      std::fill_n(sums, g.in.pixels(), 0.0);
+      for (int64_t pixel = 0; pixel < g.out.pixels(); ++pixel) add(placedWindow(g, n, c, pixel));
+      T *to = dx + n * g.in.batchStride + c * g.in.channelStride;
+      for (int64_t i = 0; i < g.in.pixels(); ++i) to[i * g.in.pixelStride] = static_cast<T>(sums[i]);
+    }
+}
+
+/// Scratch of the functions below, in elements: the pixels of an image.
+inline size_t poolSums(const PoolGeometry &g) { return static_cast<size_t>(g.in.pixels()); }
+
 /// dx = Σ of dy over the windows whose largest element of `chooser` is there.
-template <class T> void poolScatter(const PoolGeometry &g, const T *dy, const T *chooser, T *dx) {
-  std::fill_n(dx, g.in.batch * g.in.batchStride, T{0});
-  forEachWindow(g, [&](const PoolWindow &w) {
+template <class T> void poolScatter(const PoolGeometry &g, const T *dy, const T *chooser, T *dx, double *sums) {
+  poolAdd(g, dx, sums, [&](const PoolWindow &w) {
     const int64_t at = argMax(g, w, chooser);
-    if (at >= 0) dx[at] += dy[w.output];
+    if (at >= 0) sums[(at - w.base) / g.in.pixelStride] += static_cast<double>(dy[w.output]);
   });
 }
 
@@ -99,16 +117,20 @@ template <class T> void poolScatter(const PoolGeometry &g, const T *dy, const T 
 template <class T, class Term, class Weight>
 void poolSum(const PoolGeometry &g, const T *x, T *y, Term term, Weight weight) {
   forEachWindow(g, [&](const PoolWindow &w) {
-    T sum = 0;
-    forEachPixel(g, w, [&](int64_t at) { sum += term(x[at]); });
-    y[w.output] = weight(w, sum);
+    double sum = 0;
+    forEachPixel(g, w, [&](int64_t at) { sum += term(static_cast<double>(x[at])); });
+    y[w.output] = static_cast<T>(weight(w, sum));
   });
 }
 
 /// dx[i] = Σ over the windows w that hold i of share(w, i); the adjoint of poolSum.
-template <class T, class Share> void poolSpread(const PoolGeometry &g, T *dx, Share share) {
-  std::fill_n(dx, g.in.batch * g.in.batchStride, T{0});
-  forEachWindow(g, [&](const PoolWindow &w) { forEachPixel(g, w, [&](int64_t at) { dx[at] += share(w, at); }); });
+template <class T, class Share> void poolSpread(const PoolGeometry &g, T *dx, double *sums, Share share) {
+  PoolGeometry plane = g;
+  plane.in.pixelStride = 1;
+  poolAdd(g, dx, sums, [&](PoolWindow w) {
+    const int64_t base = std::exchange(w.base, 0);
+    forEachPixel(plane, w, [&](int64_t i) { sums[i] += share(w, base + i * g.in.pixelStride); });
+  });
 }
 
 }  // namespace gradc

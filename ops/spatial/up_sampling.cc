@@ -184,8 +184,8 @@ void enlarge(const KernelCall &call) {
     T *y = call.out[0].as<T>();
     if (p.isBilinear())
       return convolveDataGrad<T>(upSamplingGeometry(*call.kind, call.in[0].shape, call.out[0].shape),
-                                 call.in[0].as<const T>(), call.in[1].as<const T>(), y,
-                                 static_cast<T *>(call.workspace));
+                                 call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, y,
+                                 static_cast<double *>(call.workspace));
     std::fill_n(y, call.out[0].size(), T{0});
     int64_t channel = 0;
     for (const TensorRef &in : call.in) {
@@ -199,9 +199,26 @@ void enlarge(const KernelCall &call) {
 template <class T> void bilinearBackward(const KernelCall &call) {
   const ConvGeometry g = upSamplingGeometry(*call.kind, call.in[1].shape, call.in[0].shape);
   const T *dy = call.in[0].as<const T>();
-  T *scratch = static_cast<T *>(call.workspace);
+  double *scratch = static_cast<double *>(call.workspace);
   if (call.wants(0)) convolve<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
   if (call.wants(1)) convolveWeightGrad<T>(g, call.in[1].as<const T>(), dy, call.out[1].as<T>(), scratch);
+}
+
+// dx = Σ of dy over the pixels that each pixel of `dx` was repeated to; its channels begin at `firstChannel` there.
+template <class T> void sumPixels(const TensorRef &head, const TensorRef &dx, int64_t firstChannel) {
+  const Dims image = dx.shape, large = head.shape;
+  if (dx.size() == 0) return;
+  const int64_t scale = large[2] / image[2], width = image[3];
+  for (int64_t plane = 0; plane < image[0] * image[1]; ++plane) {
+    const int64_t channel = plane / image[1] * large[1] + firstChannel + plane % image[1];
+    for (int64_t at = 0; at < image[2] * width; ++at) {
+      const T *from = head.as<const T>() + (channel * large[2] + at / width * scale) * large[3] + at % width * scale;
+      double sum = 0;
+      for (int64_t row = 0; row < scale; ++row, from += large[3])
+        for (int64_t i = 0; i < scale; ++i) sum += static_cast<double>(from[i]);
+      dx.as<T>()[plane * image[2] * width + at] = static_cast<T>(sum);
+    }
+  }
 }
 
 void gather(const KernelCall &call) {
@@ -209,24 +226,12 @@ void gather(const KernelCall &call) {
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     if (p.isBilinear()) return bilinearBackward<T>(call);
-    const T *dy = call.in[0].as<const T>();
     int64_t channel = 0;
     for (size_t i = 0; i < call.out.size(); ++i) {
-      const TensorRef &out = call.out[i];
-      if (call.wants(i)) {
-        T *dx = out.as<T>();
-        std::fill_n(dx, out.size(), T{0});
-        forEachPixel(out.shape, call.in[0].shape, channel, [&](int64_t to, int64_t from) { dx[to] += dy[from]; });
-      }
-      if (p.isConcat()) channel += out.shape[1];
+      if (call.wants(i)) sumPixels<T>(call.in[0], call.out[i], channel);
+      if (p.isConcat()) channel += call.out[i].shape[1];
     }
   });
-}
-
-size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
-  if (!isBilinear(kind)) return 0;
-  const ConvGeometry g = upSamplingGeometry(kind, data.shape, output.shape);
-  return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
 }
 
 // Attributes of the deconvolution that bilinear is computed by.
@@ -323,8 +328,10 @@ constinit const OpDef kUpSampling = {
         },
     .decompose = decomposeForward,
     .kernel = enlarge,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
+    .workspace =
+        [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+          return isBilinear(k) ? upSamplingGeometry(k, in[0].shape, out[0].shape).dataGradBytes() : 0;
+        },
 };
 
 // Its own gradient: nearest is linear, and the adjoint of the adjoint is the forward operator. The shapes of the
@@ -354,8 +361,10 @@ constinit const OpDef kBackwardUpSampling = {
         },
     .decompose = decomposeBackward,
     .kernel = gather,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return isBilinear(k) ? scratchBytes(k, in[1], in[0]) : 0; },
+    .workspace =
+        [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+          return isBilinear(k) ? upSamplingGeometry(k, in[1].shape, in[0].shape).weightGradBytes() : 0;
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kUpSampling, &kBackwardUpSampling};

@@ -1,4 +1,4 @@
-// Convolution over two spatial axes by oneDNN: y, dx and (dw, db), each a primitive of its own.
+// Convolution over two spatial axes by oneDNN: y, dx and dw, each a primitive of its own; db by column_sums.h.
 //
 // Row-major weights are converted in every run, because training changes them at every step. The weight gradient produces
 // weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
@@ -15,6 +15,7 @@
 
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
 using dnnl::memory;
@@ -143,15 +144,13 @@ DnnlStep dataStep(const ConvolutionDescs &d) {
   return dataStepOf<Backward>(desc, {d.x, d.w, nullptr, d.y});
 }
 
-DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
+/// Without the bias gradient: oneDNN adds it up in float32, number by number, and by thread.
+DnnlStep weightStep(const ConvolutionDescs &d) {
   using Backward = dnnl::convolution_backward_weights;
-  const Forward::primitive_desc forward = forwardDesc(d, hasBias, d.anyW);
-  const Backward::primitive_desc desc =
-      hasBias
-          ? backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
-          : backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false, d.anyW), kAlgorithm, d.anyX,
+                                                                 d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
-  return weightStepOf<Backward>(desc, {d.x, d.w, hasBias ? &d.b : nullptr, d.y});
+  return weightStepOf<Backward>(desc, {d.x, d.w, nullptr, d.y});
 }
 
 /// Runs its parts, one for each gradient, over the same scratch.
@@ -234,8 +233,8 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
   kernel.add(dataStep(d), {0, weight, kOut});
 }
 
-/// The weight gradient as a product; inputs dy (0) and x (1), outputs `weight` and, with a bias, the one behind.
-ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout, uint8_t weight, bool hasBias) {
+/// The weight gradient as a product, from inputs dy (0) and x (1) to output `weight`.
+ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout, uint8_t weight) {
   Gemm<float> product{.transA = true, .m = g.out.channels, .n = g.in.channels, .k = g.out.batch * g.out.pixels()};
   product.lda = product.m, product.ldb = product.ldc = product.n;
   std::optional<WeightReorder> toTiles;
@@ -248,42 +247,94 @@ ConvolutionKernel::Part weightProduct(const ConvGeometry &g, Layout weightLayout
     g.c = toTiles ? static_cast<float *>(call.workspace) : dw;
     multiply(g);
     if (toTiles) toTiles->toTiles(g.c, dw);
-    if (hasBias) sumColumns(g.a, g.k, g.m, call.out[weight + 1].as<float>());
   };
   return {run, bytes, Reorders{toTiles ? 1u : 0u, 0, bytes}};
 }
 
 /// The same by products of gathered matrices; x and dw are row-major.
-ConvolutionKernel::Part gatheredWeightGrad(const ConvGeometry &g, Layout dyLayout, uint8_t weight, bool hasBias) {
+ConvolutionKernel::Part gatheredWeightGrad(const ConvGeometry &g, Layout dyLayout, uint8_t weight) {
   const GemmConvolution<float> products(g);
   auto run = [=](const KernelCall &call) {
-    const float *dy = call.in[0].as<const float>();
-    products.weightGrad(dy, dyLayout, call.in[1].as<const float>(), call.out[weight].as<float>(),
-                        static_cast<float *>(call.workspace));
-    if (!hasBias) return;
-    float *db = call.out[weight + 1].as<float>();
-    if (dyLayout == Layout::ChannelsLast) sumColumns(dy, g.out.batch * g.out.pixels(), g.out.channels, db);
-    else products.biasGrad(dy, db);
+    products.weightGrad(call.in[0].as<const float>(), dyLayout, call.in[1].as<const float>(),
+                        call.out[weight].as<float>(), static_cast<float *>(call.workspace));
   };
   return {run, products.bytes()};
 }
 
-/// Inputs dy (0) and x (1), outputs as above.
-void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
-                   uint8_t weight, bool hasBias) {
+void addWeightGrad(ConvolutionKernel &, const KernelSite &, const ConvolutionOperands &, uint8_t weight);
+
+/// The weight gradient of `atOnce` images after the other, added up in float64.
+ConvolutionKernel::Part weightGradInPieces(const KernelSite &site, const ConvolutionOperands &operands, int64_t atOnce,
+                                           uint8_t weight) {
+  struct Pieces {
+    ConvolutionKernel whole, rest;
+    int64_t images, atOnce, xSize, ySize, wSize;
+    size_t inner;  // bytes
+    uint8_t weightOutput;
+
+    void run(const KernelCall &call) {
+      double *sums = reinterpret_cast<double *>(static_cast<char *>(call.workspace) + inner);
+      float *part = reinterpret_cast<float *>(sums + wSize);
+      std::fill_n(sums, wSize, 0.0);
+      SmallVector<TensorRef, 4> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
+      KernelCall piece = call;
+      piece.in = in, piece.out = out;
+      for (int64_t first = 0; first < images; first += atOnce) {
+        in[0].data = call.in[0].as<float>() + first * ySize;
+        in[1].data = call.in[1].as<float>() + first * xSize;
+        out[weightOutput].data = part;
+        (images - first < atOnce ? rest : whole).run(piece);
+        for (int64_t i = 0; i < wSize; ++i) sums[i] += static_cast<double>(part[i]);
+      }
+      std::transform(sums, sums + wSize, call.out[weightOutput].as<float>(),
+                     [](double sum) { return static_cast<float>(sum); });
+    }
+  };
+  auto pieces = std::make_unique<Pieces>();
+  const int64_t images = operands.x[0], last = images % atOnce;
+  auto addTo = [&](ConvolutionKernel &kernel, int64_t count) {
+    DimsBuffer x(operands.x), y(operands.y);
+    x[0] = y[0] = count;
+    ConvolutionOperands some = operands;
+    some.x = x, some.y = y;
+    addWeightGrad(kernel, site, some, weight);
+  };
+  addTo(pieces->whole, atOnce);
+  if (last > 0) addTo(pieces->rest, last);
+  pieces->images = images, pieces->atOnce = atOnce, pieces->weightOutput = weight;
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
+  pieces->xSize = g.in.batchStride, pieces->ySize = g.out.batchStride;
+  pieces->wSize = static_cast<int64_t>(describe(*site.kind, operands).w.get_size() / sizeof(float));
+  pieces->inner = alignTo(std::max(pieces->whole.workspaceBytes(), pieces->rest.workspaceBytes()), 64);
+  const size_t bytes = pieces->inner + static_cast<size_t>(pieces->wSize) * (sizeof(double) + sizeof(float));
+  const Reorders reorders = pieces->whole.reorders();
+  return {[pieces = std::move(pieces)](const KernelCall &call) { pieces->run(call); }, bytes, reorders};
+}
+
+/// From inputs dy (0) and x (1) to output `weight`.
+void addWeightGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
+                   uint8_t weight) {
+  const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
+  if (const int64_t atOnce = imagesAtOnce(g); atOnce < g.out.batch)
+    return kernel.add(weightGradInPieces(site, operands, atOnce, weight));
   ConvolutionDescs d = describe(*site.kind, operands);
   const bool isPlain = !g.channelsLast && operands.xLayout == Layout::Plain;
-  if (isPlain && prefersGathering(g) && GemmConvolution<float>(g).isPossible() &&
-      !isWide(forwardDesc(d, false, d.anyW)))
-    return kernel.add(gatheredWeightGrad(g, operands.yLayout, weight, hasBias));
+  const bool isLong = g.out.pixels() > kMostPixels;  // products of matrices divide such sums
+  if (isPlain && (isLong || prefersGathering(g)) && GemmConvolution<float>(g).isPossible() &&
+      (isLong || !isWide(forwardDesc(d, false, d.anyW))))
+    return kernel.add(gatheredWeightGrad(g, operands.yLayout, weight));
   if (d.isLast && d.x == d.anyX && d.y == d.anyY && prefersProduct(g))
-    return kernel.add(weightProduct(g, operands.wLayout, weight, hasBias));
+    return kernel.add(weightProduct(g, operands.wLayout, weight));
   const bool hasSlowCode = d.convertsColours && !isRowCode(forwardDesc(d, false, d.anyW));
   if (hasSlowCode || (d.isLast && prefersCopies(g))) d.anyX = anyDesc(dimsOf(d.x)), d.anyY = anyDesc(dimsOf(d.y));
-  std::vector<uint8_t> slots = {0, 1, static_cast<uint8_t>(kOut + weight)};
-  if (hasBias) slots.push_back(kOut + weight + 1);
-  kernel.add(weightStep(d, hasBias), std::move(slots));
+  kernel.add(weightStep(d), {0, 1, static_cast<uint8_t>(kOut + weight)});
+}
+
+/// From input dy (0) to output 2, by one more pass over dy: the same bits for any number of threads.
+ConvolutionKernel::Part biasGrad(const KernelSite &site) {
+  const ConvGeometry g = convolutionGeometry(*site.kind, site.in[1].shape, site.in[0].shape);
+  const ChannelView view = channelsOf(g.out, g.channelsLast || site.in[0].layout == Layout::ChannelsLast);
+  return {[=](const KernelCall &call) { sumPerChannel(view, call.in[0].as<const float>(), call.out[2].as<float>()); }};
 }
 
 /// Whether oneDNN has code for the forward convolution over weights in tiles: on processors with vectors of 16 floats,
@@ -326,9 +377,6 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
 
 std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
   if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return gemmConvolutionBackward(site);
-  const bool hasBias = site.out.size() == 3, wantsBias = hasBias && site.wants(2);
-  // The primitive needs memory for dw. A bias gradient by itself is not worth a primitive.
-  if (wantsBias && !site.wants(1)) return gemmConvolutionBackward(site);
   std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     // x and dx are different entries and may have different layouts, and so may w and dw.
     const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.out[0].layout, site.in[0].layout,
@@ -336,7 +384,8 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
     const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
                                         site.out[1].layout};
     if (site.wants(0)) addDataGrad(kernel, site, forData, 2);
-    if (site.wants(1)) addWeightGrad(kernel, site, forWeight, 1, wantsBias);
+    if (site.wants(1)) addWeightGrad(kernel, site, forWeight, 1);
+    if (site.out.size() == 3 && site.wants(2)) kernel.add(biasGrad(site));
   });
   return kernel ? std::move(kernel) : gemmConvolutionBackward(site);
 }
@@ -358,7 +407,7 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel = finished(site, [&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
                                        site.out[0].layout};
-    addWeightGrad(kernel, site, operands, 0, false);
+    addWeightGrad(kernel, site, operands, 0);
   });
   return kernel ? std::move(kernel) : gemmConvolutionWeightGrad(site);
 }

@@ -125,9 +125,8 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
       else maps.weightGrad(x, Layout::Plain, dy, out(at.dw), scratch);
     }
     if (at.db == Ports::kNone) return;
-    if (call.in[static_cast<size_t>(at.dy)].layout == Layout::ChannelsLast)
-      sumColumns(dy, g.in.batch * g.in.pixels(), g.in.channels, out(at.db));
-    else sumPerChannel<T>(g.in, dy, out(at.db));
+    const bool isLast = call.in[static_cast<size_t>(at.dy)].layout == Layout::ChannelsLast;
+    sumPerChannel<T>(channelsOf(g.in, isLast), dy, out(at.db));
   }
 
   /// Whether steps compute all maps; products of gathered matrices need row-major images.
@@ -169,7 +168,9 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
     };
     tryStep(at.y, forward, {in(at.x), out(at.y)}, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
     tryStep(at.dx, data, {out(at.dx), in(at.dy)}, [](const Descs &d) { return dataStep(d); });
-    tryStep(at.dw, weight, {in(at.x), in(at.dy)}, [](const Descs &d) { return weightStep(d); });
+    // oneDNN adds up everything in float32.
+    const bool isLong = g.out.batch > imagesAtOnce(g);
+    if (!isLong) tryStep(at.dw, weight, {in(at.x), in(at.dy)}, [](const Descs &d) { return weightStep(d); });
   }
 
   void toOutput(T *x, T *w, T *b, T *y, T *scratch) {

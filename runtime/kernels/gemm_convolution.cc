@@ -4,6 +4,7 @@
 #include "ir/dim.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/threads.h"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace gradc {
 namespace {
@@ -117,14 +119,29 @@ template <class T> void GemmConvolution<T>::dataGrad(const T *dy, Layout layout,
   }
 }
 
+// Of `count` images alone.
 template <class T>
-void GemmConvolution<T>::weightGrad(const T *dy, Layout layout, const T *x, T *dw, T *columns) const {
+void GemmConvolution<T>::addImages(const T *dy, Layout layout, const T *x, T *dw, T *columns, int64_t first,
+                                   int64_t count) const {
   const bool isLast = layout == Layout::ChannelsLast;
-  for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, dy += outSize) {
+  x += first * g.groups * inSize, dy += first * g.groups * outSize;
+  for (int64_t i = 0; i < count * g.groups; ++i, x += inSize, dy += outSize) {
     gather(g, x, columns);
     multiply(Gemm<T>{isLast, true, filters, patch, pixels, dy, columns, isLast ? filters : pixels, pixels,
                      i < g.groups ? T{0} : T{1}, dw + i % g.groups * filters * patch, patch});
   }
+}
+
+template <class T>
+void GemmConvolution<T>::weightGrad(const T *dy, Layout layout, const T *x, T *dw, T *columns) const {
+  if (std::is_same_v<T, double> || g.in.batch <= kMostImages)
+    return addImages(dy, layout, x, dw, columns, 0, g.in.batch);
+  std::vector<double> sums(static_cast<size_t>(g.out.channels * patch));
+  for (int64_t first = 0; first < g.in.batch; first += kMostImages) {
+    addImages(dy, layout, x, dw, columns, first, std::min(kMostImages, g.in.batch - first));
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(dw[i]);
+  }
+  std::transform(sums.begin(), sums.end(), dw, [](double sum) { return static_cast<T>(sum); });
 }
 
 ConvGeometry withChannelsFirst(const ConvGeometry &g) {
@@ -255,18 +272,19 @@ template <class T> class ForwardKernel : public PreparedKernel {
 
 template <class T> class BackwardKernel : public PreparedKernel {
  public:
-  explicit BackwardKernel(const ConvGeometry &g) : maps(g) {}
+  explicit BackwardKernel(const ConvGeometry &g) : maps(g), output(channelsOf(g.out, false)) {}
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>();
     T *columns = static_cast<T *>(call.workspace);
     if (call.wants(0)) maps.dataGrad(dy, Layout::Plain, call.in[2].as<const T>(), call.out[0].as<T>(), columns);
     if (call.wants(1)) maps.weightGrad(dy, Layout::Plain, call.in[1].as<const T>(), call.out[1].as<T>(), columns);
-    if (call.out.size() == 3 && call.wants(2)) maps.biasGrad(dy, call.out[2].as<T>());
+    if (call.out.size() == 3 && call.wants(2)) sumPerChannel(output, dy, call.out[2].as<T>());
   }
   size_t workspaceBytes() const override { return maps.bytes(); }
 
  private:
   GemmConvolution<T> maps;
+  ChannelView output;
 };
 
 // Inputs dy, w, (x).

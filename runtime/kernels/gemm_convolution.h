@@ -8,10 +8,20 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <algorithm>
+
 namespace gradc {
 
 /// Whether oneDNN can handle these windows: it computes positions in an image, including padding, in int.
 bool hasModestWindows(const ConvGeometry &g);
+
+/// The most images, and output pixels of them, whose weight gradients are added up in float32.
+inline constexpr int64_t kMostImages = 512, kMostPixels = int64_t{1} << 20;
+
+/// How many images to add up at once.
+inline int64_t imagesAtOnce(const ConvGeometry &g) {
+  return std::clamp<int64_t>(kMostPixels / std::max<int64_t>(g.out.pixels(), 1), 1, kMostImages);
+}
 
 template <class T> class GemmConvolution {
  public:
@@ -26,10 +36,11 @@ template <class T> class GemmConvolution {
   void dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const;
   /// The same.
   void weightGrad(const T *dy, Layout layout, const T *x, T *dw, T *columns) const;
-  void biasGrad(const T *dy, T *db) const { sumPerChannel(g.out, dy, db); }
 
  private:
   ConvGeometry g;
+  void addImages(const T *dy, Layout layout, const T *x, T *dw, T *columns, int64_t first, int64_t count) const;
+
   int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
 };
 

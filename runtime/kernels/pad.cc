@@ -5,6 +5,8 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/small_tables.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cstring>
 
 using namespace llvm;
@@ -112,6 +114,12 @@ template <class T> class BackwardKernel : public PreparedKernel {
   PadPlan plan;
 };
 
+/// Whether many elements are copies of one: their gradients are more than a plain sum may have.
+bool isWide(const KernelSite &site) {
+  constexpr int64_t kMost = 256;
+  return any_of(padAttrs(*site.kind).widths, [](int64_t width) { return width > kMost; });
+}
+
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims padded) {
   std::unique_ptr<PreparedKernel> kernel;
   int64_t length = 0;
@@ -126,7 +134,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
 
 std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<ForwardKernel>(site, site.out[0].shape); }
 std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) {
-  return make<BackwardKernel>(site, site.in[0].shape);
+  return isWide(site) ? nullptr : make<BackwardKernel>(site, site.in[0].shape);
 }
 
 }  // namespace gradc::fast

@@ -8,6 +8,7 @@
 #include "ops/kernel_dispatch.h"
 #include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"
+#include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/pooling_loops.h"
@@ -63,6 +64,7 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims xShape, Dims ySha
     if (kernel > std::numeric_limits<int32_t>::max() / taps) return std::nullopt;  // oneDNN counts in int
     taps *= kernel;
   }
+  plan.taps = taps;
   plan.isMax = p.poolType == PoolType::Max;
   plan.isClipped &= plan.countsPadding;
   return plan;
@@ -86,10 +88,9 @@ Layout outside(const PoolingParams &p, const TensorRef &tensor) {
 }
 
 PoolingDescs describe(const PoolingPlan &plan, Layout xLayout, Layout yLayout) {
-  const bool isOnePixel = all_of(Dims(plan.y).drop_front(2), [](int64_t extent) { return extent == 1; });
-  const Layout inside = isOnePixel ? xLayout : std::max(xLayout, yLayout);
-  return {denseDesc(plan.x, xLayout), denseDesc(plan.y, isOnePixel ? inside : yLayout), denseDesc(plan.x, inside),
-          denseDesc(plan.y, inside)};
+  const Layout inside = plan.isOnePixel() ? xLayout : std::max(xLayout, yLayout);
+  return {denseDesc(plan.x, xLayout), denseDesc(plan.y, plan.isOnePixel() ? inside : yLayout),
+          denseDesc(plan.x, inside), denseDesc(plan.y, inside)};
 }
 
 bool isMoved(const TensorRef &tensor) { return tensor.layout != Layout::Plain; }
@@ -183,7 +184,8 @@ class PlainMaximum {
   }
   void scatter(const float *dy, const float *x, float *dx) const {
     forImages([&](int64_t n) {
-      poolScatter(g, dy + n * g.out.batchStride, x + n * g.in.batchStride, dx + n * g.in.batchStride);
+      std::vector<double> sums(poolSums(g));
+      poolScatter(g, dy + n * g.out.batchStride, x + n * g.in.batchStride, dx + n * g.in.batchStride, sums.data());
     });
   }
 
@@ -224,6 +226,39 @@ class ForwardKernel : public PreparedKernel {
   PlainMaximum plain;
   DnnlStep step;
 };
+
+/// The mean of every channel of large images, by block sums.
+template <class T> class ImageMeans : public PreparedKernel {
+ public:
+  ImageMeans(const PoolingPlan &plan, Layout layout) : images(layout == Layout::ChannelsLast ? plan.x[0] : 1) {
+    const ImageView view = viewOf(plan.x, layout);
+    if (layout == Layout::ChannelsLast) channels = {view.pixels(), view.channels, 1};
+    else channels = {1, view.batch * view.channels, view.pixels()};
+  }
+  void run(const KernelCall &call) override {
+    T *y = call.out[0].as<T>();
+    for (int64_t n = 0; n < images; ++n)
+      sumPerChannel(channels, call.in[0].as<const T>() + n * channels.count() * channels.channels,
+                    y + n * channels.channels);
+    const T count = static_cast<T>(channels.count());
+    for (int64_t i = 0; i < images * channels.channels; ++i) y[i] /= count;
+  }
+
+ private:
+  int64_t images;
+  ChannelView channels;
+};
+
+/// Empty for windows whose sums are too long for one number in the type of the data, unless they are the whole image.
+std::unique_ptr<PreparedKernel> widePooling(const KernelSite &site, const PoolingPlan &plan, Layout layout) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!plan.isOnePixel()) return kernel;
+  for (size_t i = 0; i < plan.numAxes(); ++i)
+    if (plan.kernel[i] != plan.x[2 + i] || plan.padLow[i] != 0 || plan.padHigh[i] != 0) return kernel;
+  dispatchFloating(site.in[0].dtype,
+                   [&](auto zero) { kernel = std::make_unique<ImageMeans<decltype(zero)>>(plan, layout); });
+  return kernel;
+}
 
 class BackwardKernel : public PreparedKernel {
  public:
@@ -274,6 +309,7 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   if (!canHandle(site, p) || (site.out.size() == 2 && site.wants(1))) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.in[0].shape, site.out[0].shape);
   if (!plan) return nullptr;
+  if (plan->isWide() && !plan->isMax) return widePooling(site, *plan, outside(p, site.in[0]));
   if (needsLoops(site, *plan) || prefersLoops(site, *plan))
     return isPlain(site, *plan) ? poolingLoops(site, *plan) : nullptr;
   std::unique_ptr<PreparedKernel> kernel;
@@ -290,7 +326,7 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   const size_t data = site.in.size() == 5 ? 2 : 1;
   if (!canHandle(site, p)) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.out[0].shape, site.in[0].shape);
-  if (!plan) return nullptr;
+  if (!plan || (plan->isWide() && !plan->isOnePixel())) return nullptr;
   if (needsLoops(site, *plan) || prefersLoops(site, *plan))
     return isPlain(site, *plan) ? poolingLoopsBackward(site, *plan, data) : nullptr;
   // The gradient of the maximum reads x, whose layout may differ from that of dx.

@@ -4,6 +4,8 @@
 
 #include "runtime/kernels/prepared_kernel.h"
 
+#include <algorithm>
+
 namespace gradc {
 
 /// Pooling windows and image shapes: over (h, w) of (n, c, h, w), or over (d, h, w) of (n, c, d, h, w).
@@ -12,8 +14,14 @@ struct PoolingPlan {
   bool isMax = false, countsPadding = false;
   bool isClipped = false;  // means count padding, but not elements beyond the operator's padding
   int64_t kernel[3], stride[3], padLow[3], padHigh[3];
+  int64_t taps = 1;  // elements of a window
 
   size_t numAxes() const { return x.size() - 2; }
+  bool isOnePixel() const {
+    return std::all_of(y.begin() + 2, y.end(), [](int64_t extent) { return extent == 1; });
+  }
+  /// Whether windows are larger than sums in the type of the data may be.
+  bool isWide() const { return taps > 4096; }
 };
 
 namespace fast {

@@ -36,7 +36,7 @@ PreparedProduct<float>::PreparedProduct(const Gemm<float> &shape, bool packsB) :
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // oneDNN counts some of it in int
   const Gemm<float> &g = this->shape;
   if (Dim(g.transA ? g.k : g.m) * g.lda > kMost || Dim(g.transB ? g.n : g.k) * g.ldb > kMost ||
-      Dim(g.m) * g.ldc > kMost)
+      Dim(g.m) * g.ldc > kMost || hasLongSums(g))
     return;
   const memory::desc a = matrixDesc(g.m, g.k, g.transA, g.lda), b = matrixDesc(g.k, g.n, g.transB, g.ldb);
   const memory::desc c = matrixDesc(g.m, g.n, false, g.ldc);

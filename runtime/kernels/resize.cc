@@ -120,7 +120,8 @@ template <class T> class BilinearBackward : public BilinearBase<T> {
   }
 };
 
-template <class T> class AdaptiveForward : public PreparedKernel {
+/// `Line`: the type in which rows are added up.
+template <class T, class Line> class AdaptiveForward : public PreparedKernel {
  public:
   explicit AdaptiveForward(const KernelSite &site)
       : sizes(site.in[0].shape, site.out[0].shape), threads(site.threads) {}
@@ -128,17 +129,18 @@ template <class T> class AdaptiveForward : public PreparedKernel {
   void run(const KernelCall &call) override {
     const PlaneSizes sizes = this->sizes;
     const T *x = call.in[0].as<const T>();
-    T *y = call.out[0].as<T>(), *scratch = static_cast<T *>(call.workspace);
+    T *y = call.out[0].as<T>();
+    Line *scratch = static_cast<Line *>(call.workspace);
     forRows(sizes.planes, sizes.inSize(), threads, [=](int64_t plane) {
-      T *line = scratch + plane * sizes.width;
+      Line *line = scratch + plane * sizes.width;
       for (int64_t row = 0; row < sizes.rows; ++row) {
         const AdaptiveWindow high(row, sizes.height, sizes.rows);
-        std::fill(line, line + sizes.width, T{0});
+        std::fill(line, line + sizes.width, Line{0});
         for (int64_t h = high.begin; h < high.end; ++h) add(x + plane * sizes.inSize() + h * sizes.width, line, sizes);
         for (int64_t column = 0; column < sizes.columns; ++column) {
           const AdaptiveWindow wide(column, sizes.width, sizes.columns);
           double total = 0;
-          addRun<T, 1>(wide.begin, wide.end - wide.begin, [=](int64_t i, T *v) { v[0] = line[i]; }, &total);
+          addElements(line + wide.begin, wide.end - wide.begin, &total);
           const int64_t count = (high.end - high.begin) * (wide.end - wide.begin);
           y[plane * sizes.outSize() + row * sizes.columns + column] =
               static_cast<T>(total / static_cast<double>(count));
@@ -147,12 +149,12 @@ template <class T> class AdaptiveForward : public PreparedKernel {
     });
   }
   /// A row of each plane.
-  size_t workspaceBytes() const override { return static_cast<size_t>(sizes.planes * sizes.width) * sizeof(T); }
+  size_t workspaceBytes() const override { return static_cast<size_t>(sizes.planes * sizes.width) * sizeof(Line); }
 
  private:
-  static void add(const T *from, T *to, const PlaneSizes &sizes) {
+  static void add(const T *from, Line *to, const PlaneSizes &sizes) {
     GRADC_INDEPENDENT
-    for (int64_t w = 0; w < sizes.width; ++w) to[w] += from[w];
+    for (int64_t w = 0; w < sizes.width; ++w) to[w] += static_cast<Line>(from[w]);
   }
 
   PlaneSizes sizes;
@@ -200,6 +202,16 @@ template <class T> class AdaptiveBackward : public PreparedKernel {
   unsigned threads;
 };
 
+constexpr int64_t kLongLine = 256;  // more rows are not added up in float32
+template <class T> using ShortMeans = AdaptiveForward<T, T>;
+template <class T> using LongMeans = AdaptiveForward<T, double>;
+
+/// Whether gradients of many pixels are added up in one. The reference kernel does so in float64.
+bool enlargesMuch(const KernelSite &site) {
+  const PlaneSizes sizes(site.out[0].shape, site.in[0].shape);
+  return sizes.rows > kLongLine * sizes.height || sizes.columns > kLongLine * sizes.width;
+}
+
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.out[0].dtype) || !site.wants(0)) return kernel;
@@ -217,9 +229,13 @@ std::unique_ptr<PreparedKernel> bilinearResize(const KernelSite &site) {
   return hasSmallBlends(site, site.out[0].shape) ? make<BilinearForward>(site) : nullptr;
 }
 std::unique_ptr<PreparedKernel> bilinearResizeBackward(const KernelSite &site) {
-  return hasSmallBlends(site, site.in[0].shape) ? make<BilinearBackward>(site) : nullptr;
+  return hasSmallBlends(site, site.in[0].shape) && !enlargesMuch(site) ? make<BilinearBackward>(site) : nullptr;
 }
-std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site) { return make<AdaptiveForward>(site); }
-std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site) { return make<AdaptiveBackward>(site); }
+std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site) {
+  return site.in[0].shape[2] > kLongLine * site.out[0].shape[2] ? make<LongMeans>(site) : make<ShortMeans>(site);
+}
+std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site) {
+  return enlargesMuch(site) ? nullptr : make<AdaptiveBackward>(site);
+}
 
 }  // namespace gradc::fast

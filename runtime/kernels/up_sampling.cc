@@ -75,7 +75,7 @@ template <class T> class RepeatKernel : public PreparedKernel {
   unsigned threads;
 };
 
-/// Sums the copies of each pixel, in order.
+/// Sums the copies of each pixel, line by line.
 template <class T> class SumKernel : public PreparedKernel {
  public:
   SumKernel(const KernelSite &site, bool isConcat) : isConcat(isConcat), threads(site.threads) {}
@@ -104,9 +104,9 @@ template <class T> class SumKernel : public PreparedKernel {
     withFactor(e.scale, [&](auto scale) {
       GRADC_INDEPENDENT
       for (int64_t p = 0; p < e.width; ++p) {
-        T sum = to[p];
+        T sum = 0;
         for (int64_t k = 0; k < scale; ++k) sum += from[p * scale + k];
-        to[p] = sum;
+        to[p] += sum;
       }
     });
   }
