@@ -215,6 +215,7 @@ FOOT = """\
 - `Reshape` writes the length for -1 to a wrong axis, or outside its memory, if -4 precedes it.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
   order reads as well.
+- `BatchNorm` of an empty batch writes NaN to its moving statistics in training; in gradc they stay, and are the ones in use.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
 - Labels get a gradient of zeros; in gradc they get none. Most of MXNet's gradient operators cannot be differentiated again.

@@ -6,6 +6,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/formula.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
 #include "ops/primitives.h"
@@ -33,10 +34,10 @@ template <class T> T magnitude(T x, T at) { return at < T{0} ? -x : at == T{0} ?
 template <class T> T activate(ActType type, T x, T at) {
   switch (type) {
     case ActType::Relu: return at > T{0} || std::isnan(at) ? x : T{0};
-    case ActType::Sigmoid: return T{1} / (T{1} + std::exp(-x));
+    case ActType::Sigmoid: return sigmoid(x);
     // log(1 + exp x) without overflow.
     case ActType::Softrelu: return std::isnan(x) ? x : std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-    case ActType::Softsign: return x / (T{1} + magnitude(x, at));
+    case ActType::Softsign: return std::isinf(x) ? softsign(x) : x / (T{1} + magnitude(x, at));
     case ActType::Tanh: return std::tanh(x);
   }
   return x;
@@ -53,7 +54,7 @@ template <class T> T gradient(ActType type, T dy, T v, T at) {
       const T root = T{1} + magnitude(v, at);
       return dy * (T{1} / (root * root));
     }
-    case ActType::Tanh: return dy * (T{1} - v * v);
+    case ActType::Tanh: return dy * ((T{1} - v) * (T{1} + v));
   }
   return dy;
 }

@@ -31,15 +31,22 @@ template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T gaus
 // tanh(ln(1 + exp(x)))
 constexpr auto kMishGate = [](auto x) { return tanh(-logSigmoid(-x)); };
 
-constinit const OpDef kBackwardLogSigmoid = slope<[](auto dy, auto x) { return dy * sigmoid(-x); }>(
-    "_backward_log_sigmoid", "x", "gradient of log_sigmoid: dx = dy / (1 + exp(x))");
-constinit const OpDef kBackwardSilu =
-    slope<[](auto dy, auto x) { return dy * (sigmoid(x) * (x * (1 - sigmoid(x)) + 1)); }>(
-        "_backward_silu", "x", "gradient of silu: dx = dy * s * (1 + x * (1 - s)), s = sigmoid(x)");
-constinit const OpDef kBackwardMish =
-    slope<[](auto dy, auto x) { return dy * (kMishGate(x) + x * sigmoid(x) * (1 - square(kMishGate(x)))); }>(
-        "_backward_mish", "x",
-        "gradient of mish: dx = dy * (t + x * sigmoid(x) * (1 - t^2)), t = tanh(ln(1 + exp(x)))");
+// 1 - sigmoid(x) cancels where sigmoid(-x), the same number, does not.
+constexpr auto kLogSigmoidSlope = [](auto dy, auto x) { return dy * sigmoid(-x); };
+constinit const OpDef kBackwardLogSigmoid =
+    curvedSlope<kLogSigmoidSlope, kLogSigmoidSlope, [](auto x) { return -(sigmoid(x) * sigmoid(-x)); }>(
+        "_backward_log_sigmoid", "gradient of log_sigmoid: dx = dy / (1 + exp(x))");
+constexpr auto kSiluSlope = [](auto dy, auto x) { return dy * (sigmoid(x) * (x * sigmoid(-x) + 1)); };
+constinit const OpDef kBackwardSilu = curvedSlope<kSiluSlope, kSiluSlope, [](auto x) {
+  return sigmoid(x) * sigmoid(-x) * (x * (sigmoid(-x) - sigmoid(x)) + 2);
+}>("_backward_silu", "gradient of silu: dx = dy * s * (1 + x * (1 - s)), s = sigmoid(x)");
+// The gate's square is 1 less h = (2w / (1 + w^2))^2, w = sigmoid(-x).
+constexpr auto kMishRest = [](auto x) { return square(sigmoid(-x) * 2 / (square(sigmoid(-x)) + 1)); };
+constexpr auto kMishSlope = [](auto dy, auto x) { return dy * (kMishGate(x) + x * sigmoid(x) * kMishRest(x)); };
+constinit const OpDef kBackwardMish = curvedSlope<kMishSlope, kMishSlope, [](auto x) {
+  const auto rest = sigmoid(x) * kMishRest(x);  // 0 before x * 2 overflows
+  return rest * 2 + rest * x * (sigmoid(-x) - kMishGate(x) * sigmoid(x) * 2);
+}>("_backward_mish", "gradient of mish: dx = dy * (t + x * sigmoid(x) * (1 - t^2)), t = tanh(ln(1 + exp(x)))");
 constinit const OpDef kBackwardGelu = slope<[](auto dy, auto x) {
   return dy * (gaussianCdf(x) + x * (exp(square(x) * constant(x, -0.5)) * constant(x, kNormalPeak)));
 }>("_backward_gelu", "x",
@@ -76,8 +83,14 @@ constinit const OpDef kBackwardHardSwish = [] {
   return op;
 }();
 
+// Below 0 the exponential is divided between two factors: alone it would be below the normal numbers before the product is.
+template <class T> T silu(T x) {
+  const T e = std::exp(std::abs(x) * T(-0.5)), size = x / (1 + e * e), below = size * e * e;
+  return x < 0 ? below : size;
+}
 constinit const OpDef kSilu =
-    composed<[](auto x) { return x * sigmoid(x); }, kBackwardSilu>({"silu"}, "y = x / (1 + exp(-x))");
+    composed<[](auto x) { return silu(x); }, kBackwardSilu, [](auto x) { return x * sigmoid(x); }>(
+        {"silu"}, "y = x / (1 + exp(-x))");
 constinit const OpDef kMish =
     composed<[](auto x) { return x * kMishGate(x); }, kBackwardMish>({"mish"}, "y = x * tanh(ln(1 + exp(x)))");
 constinit const OpDef kGelu = composed<[](auto x) { return x * gaussianCdf(x); }, kBackwardGelu>(

@@ -6,7 +6,9 @@
 #include "ops/elementwise/integer_functions.h"
 #include "ops/families.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -14,6 +16,18 @@ namespace gradc {
 namespace {
 
 using std::hypot, std::pow, std::round;
+
+Term hypotenuse(const Term &a, const Term &b);  // by the operators of Hypot
+
+// hypot(a, b), but 1 where that is 0, and a and b divided by it.
+struct Directions {
+  Term size, a, b;
+
+  Directions(const Term &a, const Term &b) : size(nonZero(hypotenuse(a, b))), a(a / size), b(b / size) {}
+
+ private:
+  static Term nonZero(const Term &y) { return y + kIsZero(y); }
+};
 
 // At (0, 0), where the function has a kink, both slopes are 0, as that of norm is.
 struct Hypot {
@@ -24,6 +38,15 @@ struct Hypot {
   };
   static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / divisor(a, b)); };
   static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / divisor(a, b)); };
+  static Term leftLeft(const Term &a, const Term &b) {
+    const Directions to(a, b);
+    return to.b / to.size * to.b;
+  }
+  static Term leftRight(const Term &a, const Term &b) {
+    const Directions to(a, b);
+    return -(to.a * to.b / to.size);
+  }
+  static Term rightRight(const Term &a, const Term &b) { return leftLeft(b, a); }
 };
 
 Term restOf(const Term &a, const Term &b);  // Mod
@@ -52,21 +75,59 @@ struct Mod {
   };
 };
 
+// x / (a² + b²), where the squares may overflow or vanish: 0 at (0, 0), as in PyTorch, and where a or b is infinite.
+template <class T> T overSquares(T x, T a, T b) {
+  const T sum = a * a + b * b;
+  if (sum > std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() &&
+      sum < std::numeric_limits<T>::infinity())
+    return x / sum;
+  if (std::isnan(a) || std::isnan(b)) return a + b;
+  if (std::isinf(a) || std::isinf(b)) return T(0);
+  const T part = sum > 1 ? T(0.25) : T(1), size = hypot(a * part, b * part);  // neither overflows nor loses digits
+  return size == 0 ? T(0) : x * part / size / size * part;
+}
+Term overSquares(const Term &x, const Term &a, const Term &b) {
+  const Directions to(a, b);
+  return x / to.size / to.size;
+}
+
 struct Arctan2 {
   static constexpr auto value = [](auto a, auto b) { return std::atan2(a, b); };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * b / (a * a + b * b); };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * a / (a * a + b * b)); };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * overSquares(b, a, b); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * overSquares(a, a, b)); };
+  static Term leftLeft(const Term &a, const Term &b) {
+    const Directions to(a, b);
+    return to.a * to.b / to.size / to.size * -2;
+  }
+  static Term leftRight(const Term &a, const Term &b) {
+    const Directions to(a, b);
+    return (to.a - to.b) * (to.a + to.b) / to.size / to.size;
+  }
+  static Term rightRight(const Term &a, const Term &b) { return -leftLeft(a, b); }
 };
 
 constexpr double kLn2 = 0.69314718055994530942;
 
-// 2^b; the base has the type of b.
-constexpr auto kPowerOfTwo = [](auto b) { return pow(constant(b, 2), b); };
+// a · factor · 2^b. The power may overflow or vanish where the product does not.
+template <class T> T scaled(T a, T b, T factor = 1) {
+  if (!std::isfinite(a) || !std::isfinite(b) || a == 0) return a * (std::isfinite(b) ? T(1) : std::exp2(b));
+  int exponent = 0;
+  const T part = std::frexp(a, &exponent), whole = std::floor(b);
+  constexpr T kFar = 5000;  // more than all exponents
+  return std::ldexp(part * factor * std::exp2(b - whole), exponent + static_cast<int>(std::clamp(whole, -kFar, kFar)));
+}
+Term scaled(const Term &a, const Term &b);  // by the operators of Ldexp
 
 struct Ldexp {
-  static constexpr auto value = [](auto a, auto b) { return a * kPowerOfTwo(b); };
-  static constexpr auto left = [](auto dy, auto, auto b) { return dy * kPowerOfTwo(b); };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (a * kPowerOfTwo(b) * constant(b, kLn2)); };
+  static constexpr auto value = [](auto a, auto b) {
+    if constexpr (std::is_same_v<decltype(a), Term>) return a * pow(2, b);
+    else return scaled(a, b);
+  };
+  static constexpr auto left = [](auto dy, auto, auto b) { return scaled(dy, b); };
+  static constexpr auto right = [](auto dy, auto a, auto b) {
+    if constexpr (std::is_same_v<decltype(a), Term>) return dy * (scaled(a, b) * kLn2);
+    else return dy * scaled(a, b, decltype(a)(kLn2));
+  };
 };
 
 /// Decomposes y = F(lhs, rhs) by the same formula.
@@ -119,6 +180,12 @@ constinit const OpDef kModScalar =
 constinit const OpDef kRmodScalar = reversedForm<Mod, kBackwardRmodScalar, kMod>(
     {{"_rmod_scalar", "_RModScalar", "_npi_rmod_scalar"}, "y = the rest of scalar / x, with the sign of x; 0 for x 0"});
 
+Term hypotenuse(const Term &a, const Term &b) {
+  static constexpr Term::Operators kHypotenuse = {&kHypot, &kBroadcastHypot, &kHypotScalar, &kHypotScalar,
+                                                  [](double x, double y) { return hypot(x, y); }};
+  return Term::combine(kHypotenuse, a, b);
+}
+
 Term restOf(const Term &a, const Term &b) {
   static constexpr Term::Operators kRest = {&kMod, &kBroadcastMod, &kModScalar, &kRmodScalar,
                                             [](double x, double y) { return Mod::value(x, y); }};
@@ -159,6 +226,12 @@ constinit const OpDef kLdexpScalar =
     scalarForm<Ldexp, kBackwardLdexpScalar, kLdexp>({{"_npi_ldexp_scalar"}, "y = x * 2^scalar"});
 constinit const OpDef kRldexpScalar =
     reversedForm<Ldexp, kBackwardRldexpScalar, kLdexp>({{"_npi_rldexp_scalar"}, "y = scalar * 2^x"});
+
+Term scaled(const Term &a, const Term &b) {
+  static constexpr Term::Operators kScaled = {&kLdexp, &kLdexp, &kLdexpScalar, &kRldexpScalar,
+                                              [](double x, double y) { return scaled<double>(x, y); }};
+  return Term::combine(kScaled, a, b);
+}
 
 constexpr const OpDef *kOps[] = {
     &kBroadcastHypot,

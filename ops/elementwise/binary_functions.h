@@ -9,7 +9,8 @@
 //
 // A function whose `value` is also right for integers has the member `kHasIntegers`. A function that is smooth in
 // pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Gradient
-// operators read dy and the operands, as MXNet's do. Tested by tests/elementwise_ops_test.cc
+// operators read dy and the operands, as MXNet's do. With `leftLeft`, `leftRight` and `rightRight`, formulas of a and b, the
+// second derivatives are those, and not what differentiating `left` and `right` gives. Tested by tests/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/inference.h"
@@ -36,6 +37,7 @@ struct BinaryForm {
 namespace detail {
 
 template <class F> constexpr bool kHasPieces = requires { F::valuePiece; };
+template <class F> constexpr bool kHasCurvature = requires { F::leftRight; };
 template <class F> constexpr bool kHasIntegers = requires { F::kHasIntegers; };
 
 constexpr OpDef binaryForm(const BinaryForm &form, NameList inputs) {
@@ -82,6 +84,44 @@ template <class F, bool isReversed> void termOfScalar(DecomposeRule &d) {
   const Term dy(formula, d.x(0)), x(formula, d.x(1)), number(d.params<ScalarParams>().scalar);
   if constexpr (isReversed) d.y(0, F::right(dy, number, x).value());
   else d.y(0, F::left(dy, x, number).value());
+}
+
+/// Gradients of the gradient: of dlhs = left(dy, a, b) and drhs = right(dy, a, b), whose head gradients may be zero.
+template <class F, bool sums> void curvatureOfTensors(GradRule &g) {
+  if (g.isZero(0) && g.isZero(1)) {
+    for (size_t i = 0; i < 3; ++i) g.noGrad(i);
+    return;
+  }
+  Formula formula(g, sums ? Formula::Shapes::Broadcast : Formula::Shapes::Equal);
+  const Term dy(formula, g.x(0)), a(formula, g.x(1)), b(formula, g.x(2));
+  // The sum of what the two heads contribute, `toLeft` and `toRight` being functions of a head.
+  auto total = [&](auto toLeft, auto toRight) {
+    if (g.isZero(1)) return toLeft(Term(formula, g.dy(0))).value();
+    if (g.isZero(0)) return toRight(Term(formula, g.dy(1))).value();
+    return (toLeft(Term(formula, g.dy(0))) + toRight(Term(formula, g.dy(1)))).value();
+  };
+  auto give = [&](size_t input, Value v) { g.dx(input, sums ? g.emit(kSumLike, {v, g.x(input)}) : v); };
+  if (g.wants(0))
+    give(0, total([&](const Term &head) { return F::left(head, a, b); },
+                  [&](const Term &head) { return F::right(head, a, b); }));
+  if (g.wants(1))
+    give(1, total([&](const Term &head) { return head * dy * F::leftLeft(a, b); },
+                  [&](const Term &head) { return head * dy * F::leftRight(a, b); }));
+  if (g.wants(2))
+    give(2, total([&](const Term &head) { return head * dy * F::leftRight(a, b); },
+                  [&](const Term &head) { return head * dy * F::rightRight(a, b); }));
+}
+
+template <class F, bool isReversed> void curvatureOfScalar(GradRule &g) {
+  Formula formula(g, Formula::Shapes::Equal);
+  const Term head(formula, g.dy(0)), dy(formula, g.x(0)), x(formula, g.x(1)), number(g.params<ScalarParams>().scalar);
+  if constexpr (isReversed) {
+    if (g.wants(0)) g.dx(0, F::right(head, number, x).value());
+    if (g.wants(1)) g.dx(1, (head * dy * F::rightRight(number, x)).value());
+  } else {
+    if (g.wants(0)) g.dx(0, F::left(head, x, number).value());
+    if (g.wants(1)) g.dx(1, (head * dy * F::leftLeft(x, number)).value());
+  }
 }
 
 template <class F> void valuePiece(const PieceCall &call) {
@@ -175,6 +215,7 @@ template <class F> constexpr OpDef broadcastGradient(BinaryForm form) {
   OpDef op = detail::binaryForm(form, {"dy", "lhs", "rhs"});
   op.outputs = {"dlhs", "drhs"};
   op.flags.isBackward = true;
+  if constexpr (detail::kHasCurvature<F>) op.gradient = detail::curvatureOfTensors<F, true>;
   op.decompose = detail::termsOfTensors<F, true>;
   op.kernel = broadcastBackwardKernel<[](auto v) { return F::left(v[0], v[1], v[2]); },
                                       [](auto v) { return F::right(v[0], v[1], v[2]); }>;
@@ -189,6 +230,7 @@ template <class F> constexpr OpDef equalGradient(BinaryForm form) {
   op.inplace = kInplaceFirst;
   op.flags.isBackward = true;
   op.flags.isElementwise = true;
+  if constexpr (detail::kHasCurvature<F>) op.gradient = detail::curvatureOfTensors<F, false>;
   op.decompose = detail::termsOfTensors<F, false>;
   op.kernel = mapTwoFloating<F::left, F::right>;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::gradientPiece<F>;
@@ -198,6 +240,7 @@ template <class F> constexpr OpDef equalGradient(BinaryForm form) {
 template <class F> constexpr OpDef scalarGradient(BinaryForm form) {
   OpDef op = detail::scalarForm(form, {"dy", "x"});
   op.flags.isBackward = true;
+  if constexpr (detail::kHasCurvature<F>) op.gradient = detail::curvatureOfScalar<F, false>;
   op.decompose = detail::termOfScalar<F, false>;
   op.kernel = scalarFloating<F::left>;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, false, true>;
@@ -207,6 +250,7 @@ template <class F> constexpr OpDef scalarGradient(BinaryForm form) {
 template <class F> constexpr OpDef reversedGradient(BinaryForm form) {
   OpDef op = detail::scalarForm(form, {"dy", "x"});
   op.flags.isBackward = true;
+  if constexpr (detail::kHasCurvature<F>) op.gradient = detail::curvatureOfScalar<F, true>;
   op.decompose = detail::termOfScalar<F, true>;
   op.kernel = scalarFloating<[](auto dy, auto x, auto s) { return F::right(dy, s, x); }>;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, true, true>;

@@ -90,5 +90,6 @@ Term floor(const Term &x) { return Term::apply(kFloor, x); }
 Term ceil(const Term &x) { return Term::apply(kCeil, x); }
 Term round(const Term &x) { return Term::apply(kRound, x); }
 Term sigmoid(const Term &x) { return Term::apply(kSigmoid, x); }
+Term softsign(const Term &x) { return Term::apply(kSoftsign, x); }
 
 }  // namespace gradc

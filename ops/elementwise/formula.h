@@ -12,6 +12,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -26,7 +27,7 @@ class Formula {
   /// Operands of one shape, or operands that broadcast.
   enum class Shapes : uint8_t { Equal, Broadcast };
 
-  Formula(DecomposeRule &rule, Shapes shapes) : rule(rule), shapes(shapes) {}
+  Formula(RuleContext &rule, Shapes shapes) : rule(rule), shapes(shapes) {}
   /// Emits into the body of a loop.
   Formula(DecomposeRule &rule, ScanBuilder &loop, Shapes shapes) : rule(rule), loop(&loop), shapes(shapes) {}
 
@@ -46,7 +47,7 @@ class Formula {
   }
   Value emit(int step);
 
-  DecomposeRule &rule;
+  RuleContext &rule;
   ScanBuilder *loop = nullptr;
   Shapes shapes;
   llvm::SmallVector<Step, 16> steps;
@@ -107,6 +108,7 @@ Term floor(const Term &x);
 Term ceil(const Term &x);
 Term round(const Term &x);
 Term sigmoid(const Term &x);
+Term softsign(const Term &x);  // x / (1 + |x|)
 
 // The same names for numbers. Those of <cmath> come from `using std::…` where a formula uses them.
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T square(T x) { return x * x; }
@@ -114,8 +116,15 @@ template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T reci
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sign(T x) {
   return static_cast<T>((x > 0) - (x < 0));
 }
+// Nothing overflows, so that what is below the normal numbers is not 0.
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sigmoid(T x) {
-  return 1 / (1 + std::exp(-x));
+  const T e = std::exp(-std::abs(x)), numerator = x < 0 ? e : T(1);
+  return numerator / (1 + e);
+}
+/// x / (1 + |x|), and its limits at the infinities.
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T softsign(T x) {
+  const T size = std::abs(x), inside = x / (1 + size), limit = std::copysign(T(1), x);
+  return size == std::numeric_limits<T>::infinity() ? limit : inside;
 }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T greater(T a, std::type_identity_t<T> b) {
   return a > b;

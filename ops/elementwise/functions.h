@@ -72,4 +72,21 @@ constexpr OpDef slope(llvm::StringRef name, llvm::StringRef reads, llvm::StringR
   return op;
 }
 
+/// The gradients of dx = dy · f'(x), First(dy, x), toward dy and x: they are formulas too, and so keep the digits that
+/// differentiating First would lose where terms cancel or a square overflows. Second(x) is f''(x).
+template <auto First, auto Second> void gradientOfSlope(GradRule &g) {
+  Formula formula(g, Formula::Shapes::Equal);
+  const Term head(formula, g.dy(0)), dy(formula, g.x(0)), x(formula, g.x(1));
+  if (g.wants(0)) g.dx(0, First(head, x).value());
+  if (g.wants(1)) g.dx(1, (head * dy * Second(x)).value());
+}
+
+/// dx = F(dy, x), which decomposes to First(dy, x), of a function whose second derivative is Second(x).
+template <auto F, auto First, auto Second>
+constexpr OpDef curvedSlope(llvm::StringRef name, llvm::StringRef summary, llvm::ArrayRef<Domain> domains = {}) {
+  OpDef op = slope<F, First>(name, "x", summary, domains);
+  op.gradient = gradientOfSlope<First, Second>;
+  return op;
+}
+
 }  // namespace gradc

@@ -29,10 +29,21 @@ struct Power {
     if constexpr (std::is_integral_v<decltype(a)>) return integerPower(a, b);
     else return pow(a, b);
   };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * pow(kOneAtLimit(a, kIsZero(b)), b - 1) * b; };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * pow(a, (b - 1) * (1 - kIsZero(b))) * b; };
   static constexpr auto right = [](auto dy, auto a, auto b) {
     return dy * pow(a, b) * log(kOneAtLimit(a, 1 - greater(-b, 0)));
   };
+  // At a = 0 limits as well: of b·(b − 1)·a^(b−2) it is 0 for b = 0 and 1, of a^(b−1)·(1 + b·ln a) 0 for b > 1, else −∞, but
+  // ∞ for b ≤ 0.
+  static Term leftLeft(const Term &a, const Term &b) {
+    return pow(a, (b - 2) * (1 - kIsZero(b) - kIsZero(b - 1))) * b * (b - 1);
+  }
+  static Term leftRight(const Term &a, const Term &b) {
+    return pow(a, b - 1) * (b * log(kOneAtLimit(a, greater(b, 1) + kIsZero(b))) + 1);
+  }
+  static Term rightRight(const Term &a, const Term &b) {
+    return pow(a, b) * square(log(kOneAtLimit(a, 1 - greater(-b, 0))));
+  }
 };
 
 constexpr Domain kDomains[] = {Domain::Positive, Domain::Any};

@@ -168,11 +168,13 @@ constinit const OpDef kBackwardDivScalar = gradientOf<[](auto dy, auto s) { retu
     [](DecomposeRule &d) { d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); });
 
 // Divided twice: x^2 may be 0 or infinite where x is not, and the derivative of dy / x^2 would multiply infinity by 0.
-constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto s) { return dy * (-s / x / x); }>(
-    {"dy", "x"}, "_backward_rdiv_scalar", "gradient of _rdiv_scalar: dx = -dy * scalar / x^2", [](DecomposeRule &d) {
-      const Value quotient = d.emit(kRdivScalar, {d.x(1)}, {{"scalar", negatedText(d)}});
-      d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kElemwiseDiv, {quotient, d.x(1)})}));
-    });
+constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto s) {
+  const auto inverse = 1 / x;
+  return dy * (-s * inverse * inverse);
+}>({"dy", "x"}, "_backward_rdiv_scalar", "gradient of _rdiv_scalar: dx = -dy * scalar / x^2", [](DecomposeRule &d) {
+  const Value quotient = d.emit(kRdivScalar, {d.x(1)}, {{"scalar", negatedText(d)}});
+  d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kElemwiseDiv, {quotient, d.x(1)})}));
+});
 
 constinit const OpDef kBackwardPowerScalar = withDomains(
     gradientOf<[](auto dy, auto x, auto s) {

@@ -12,8 +12,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atanh, std::cos, std::cosh, std::sin, std::sinh,
-    std::sqrt, std::tan;
+using std::abs, std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atanh, std::cos, std::cosh, std::sin,
+    std::sinh, std::sqrt, std::tan;
 
 constexpr double kDegree = 0.017453292519943295769;  // π/180
 constexpr Domain kWithinOne[] = {Domain::WithinOne}, kWithinOneSecond[] = {Domain::Any, Domain::WithinOne};
@@ -31,29 +31,54 @@ constexpr auto kArcsinByArctan = [](auto x) { return atan(x / sqrt(1 - x) / sqrt
 constexpr auto kArccosByArctan = [](auto x) { return 2 * atan(sqrt(1 - x) / sqrt(1 + x)); };
 constexpr auto kArctanhByLogs = [](auto x) { return constant(x, 0.5) * (log1p(x) - log1p(-x)); };
 
+// With u = 1 / (1 + |x|), 1 + x^2 is q / u^2, and q is from 1/2 to 1: no square overflows, and nothing is infinite at an infinite x.
+constexpr auto kShare = [](auto x) { return 1 / (abs(x) + 1); };
+constexpr auto kRest = [](auto x) {
+  const auto u = kShare(x);
+  return 1 - (1 - u) * u * 2;
+};
+// 1 - x^2; 1 - x is exact near 1.
+constexpr auto kWithin = [](auto x) { return (1 - x) * (1 + x); };
+template <class T> bool isFar(T x) { return std::abs(x) > T(0x1p60); }  // 1 + x^2 is x^2, which may overflow
+
 constinit const OpDef kBackwardSin =
     slope<[](auto dy, auto x) { return dy * cos(x); }>("_backward_sin", "x", "gradient of sin: dx = dy * cos(x)");
 constinit const OpDef kBackwardCos =
     slope<[](auto dy, auto x) { return dy * -sin(x); }>("_backward_cos", "x", "gradient of cos: dx = -dy * sin(x)");
 constinit const OpDef kBackwardTan = slope<[](auto dy, auto y) { return dy * (square(y) + 1); }>(
     "_backward_tan", "y", "gradient of tan: dx = dy * (1 + y^2)");
-constinit const OpDef kBackwardArcsin = slope<[](auto dy, auto x) { return dy / sqrt(1 - square(x)); }>(
+// The formulas keep 1 - x^2: where x is 1, differentiating the product again would multiply an infinity by 0.
+constinit const OpDef kBackwardArcsin = slope<[](auto dy, auto x) { return dy / sqrt(kWithin(x)); },
+                                              [](auto dy, auto x) { return dy / sqrt(1 - square(x)); }>(
     "_backward_arcsin", "x", "gradient of arcsin: dx = dy / sqrt(1 - x^2)", kWithinOneSecond);
-constinit const OpDef kBackwardArccos = slope<[](auto dy, auto x) { return -dy / sqrt(1 - square(x)); }>(
+constinit const OpDef kBackwardArccos = slope<[](auto dy, auto x) { return -dy / sqrt(kWithin(x)); },
+                                              [](auto dy, auto x) { return -dy / sqrt(1 - square(x)); }>(
     "_backward_arccos", "x", "gradient of arccos: dx = -dy / sqrt(1 - x^2)", kWithinOneSecond);
-constinit const OpDef kBackwardArctan = slope<[](auto dy, auto x) { return dy / (square(x) + 1); }>(
-    "_backward_arctan", "x", "gradient of arctan: dx = dy / (1 + x^2)");
+constinit const OpDef kBackwardArctan =
+    curvedSlope<[](auto dy, auto x) { return isFar(x) ? dy / x / x : dy / (square(x) + 1); },
+                [](auto dy, auto x) { return dy * (kShare(x) * kShare(x) / kRest(x)); },
+                [](auto x) {
+                  const auto part = kShare(x) / kRest(x);
+                  return softsign(x) * part * part * kShare(x) * -2;
+                }>("_backward_arctan", "gradient of arctan: dx = dy / (1 + x^2)");
 constinit const OpDef kBackwardSinh =
     slope<[](auto dy, auto x) { return dy * cosh(x); }>("_backward_sinh", "x", "gradient of sinh: dx = dy * cosh(x)");
 constinit const OpDef kBackwardCosh =
     slope<[](auto dy, auto x) { return dy * sinh(x); }>("_backward_cosh", "x", "gradient of cosh: dx = dy * sinh(x)");
-constinit const OpDef kBackwardArcsinh = slope<[](auto dy, auto x) { return dy / sqrt(square(x) + 1); }>(
-    "_backward_arcsinh", "x", "gradient of arcsinh: dx = dy / sqrt(x^2 + 1)");
+constinit const OpDef kBackwardArcsinh =
+    curvedSlope<[](auto dy, auto x) { return isFar(x) ? dy / std::abs(x) : dy / sqrt(square(x) + 1); },
+                [](auto dy, auto x) { return dy * (kShare(x) / sqrt(kRest(x))); },
+                [](auto x) { return -(softsign(x) * (kShare(x) / kRest(x)) * (kShare(x) / sqrt(kRest(x)))); }>(
+        "_backward_arcsinh", "gradient of arcsinh: dx = dy / sqrt(x^2 + 1)");
 // x - 1 is exact near 1, and neither root is infinite where its derivative is not 0.
-constinit const OpDef kBackwardArccosh = slope<[](auto dy, auto x) { return dy / sqrt(x - 1) / sqrt(x + 1); }>(
-    "_backward_arccosh", "x", "gradient of arccosh: dx = dy / sqrt(x^2 - 1)", kAboveOneSecond);
-constinit const OpDef kBackwardArctanh = slope<[](auto dy, auto x) { return dy / (1 - square(x)); }>(
-    "_backward_arctanh", "x", "gradient of arctanh: dx = dy / (1 - x^2)", kWithinOneSecond);
+constexpr auto kArccoshSlope = [](auto dy, auto x) { return dy / sqrt(x - 1) / sqrt(x + 1); };
+constinit const OpDef kBackwardArccosh = curvedSlope<kArccoshSlope, kArccoshSlope, [](auto x) {
+  const auto low = 1 / sqrt(x - 1), high = 1 / sqrt(x + 1);
+  return (low * low + high * high) * (low * high) * -0.5;
+}>("_backward_arccosh", "gradient of arccosh: dx = dy / sqrt(x^2 - 1)", kAboveOneSecond);
+constinit const OpDef kBackwardArctanh =
+    slope<[](auto dy, auto x) { return dy / kWithin(x); }, [](auto dy, auto x) { return dy / (1 - square(x)); }>(
+        "_backward_arctanh", "x", "gradient of arctanh: dx = dy / (1 - x^2)", kWithinOneSecond);
 // MXNet's operand x is not read.
 template <auto F> constexpr OpDef constantSlope(StringRef name, StringRef summary) {
   OpDef op = slope<[](auto dy, auto) { return F(dy); }>(name, "x", summary);

@@ -17,13 +17,14 @@ namespace {
 using std::abs, std::cbrt, std::exp, std::log, std::sqrt, std::tanh;
 
 constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.3025850929940456840;
+constexpr double kLog2OfE = 1.4426950408889634074, kLog10OfE = 0.43429448190325182765;
 constexpr Domain kPositive[] = {Domain::Positive}, kPositiveSecond[] = {Domain::Any, Domain::Positive};
 
 constinit const OpDef kBackwardLog = slope<[](auto dy, auto x) { return dy / x; }>(
     "_backward_log", "x", "gradient of log: dx = dy / x", kPositiveSecond);
-constinit const OpDef kBackwardLog2 = slope<[](auto dy, auto x) { return dy / (x * constant(x, kLn2)); }>(
+constinit const OpDef kBackwardLog2 = slope<[](auto dy, auto x) { return dy * constant(x, kLog2OfE) / x; }>(
     "_backward_log2", "x", "gradient of log2: dx = dy / (x * ln(2))", kPositiveSecond);
-constinit const OpDef kBackwardLog10 = slope<[](auto dy, auto x) { return dy / (x * constant(x, kLn10)); }>(
+constinit const OpDef kBackwardLog10 = slope<[](auto dy, auto x) { return dy * constant(x, kLog10OfE) / x; }>(
     "_backward_log10", "x", "gradient of log10: dx = dy / (x * ln(10))", kPositiveSecond);
 constinit const OpDef kBackwardLog1p = slope<[](auto dy, auto x) { return dy / (x + 1); }>(
     "_backward_log1p", "x", "gradient of log1p: dx = dy / (1 + x)", kPositiveSecond);
@@ -35,19 +36,22 @@ constinit const OpDef kBackwardSqrt = slope<[](auto dy, auto y) { return dy * co
 // x is 0 or infinite, that of (1 / x)^2 does not.
 constinit const OpDef kBackwardRsqrt = slope<[](auto dy, auto x) {
   const auto y = 1 / sqrt(x);
-  return dy * constant(x, -0.5) * (y * y * y);
+  return dy * (constant(x, -0.5) * y * y * y);
 }>("_backward_rsqrt", "x", "gradient of rsqrt: dx = -dy / (2 * x * sqrt(x))", kPositiveSecond);
 constinit const OpDef kBackwardCbrt = slope<[](auto dy, auto y) { return dy * square(1 / y) / 3; }>(
     "_backward_cbrt", "y", "gradient of cbrt: dx = dy / (3 * y^2)", kPositiveSecond);
-constinit const OpDef kBackwardRcbrt = slope<[](auto dy, auto x) { return -(dy * square(square(1 / cbrt(x))) / 3); }>(
-    "_backward_rcbrt", "x", "gradient of rcbrt: dx = -dy / (3 * x * cbrt(x))", kPositiveSecond);
+constinit const OpDef kBackwardRcbrt =
+    slope<[](auto dy, auto x) { return -(dy * (square(1 / cbrt(x)) / 3 * square(1 / cbrt(x)))); }>(
+        "_backward_rcbrt", "x", "gradient of rcbrt: dx = -dy / (3 * x * cbrt(x))", kPositiveSecond);
 constinit const OpDef kBackwardSquare =
-    slope<[](auto dy, auto x) { return dy * (x * 2); }>("_backward_square", "x", "gradient of square: dx = 2 * x * dy");
+    slope<[](auto dy, auto x) { return dy * x * 2; }>("_backward_square", "x", "gradient of square: dx = 2 * x * dy");
 constinit const OpDef kBackwardReciprocal = slope<[](auto dy, auto x) { return -(dy * square(1 / x)); }>(
     "_backward_reciprocal", "x", "gradient of reciprocal: dx = -dy / x^2");
 constinit const OpDef kBackwardSigmoid = slope<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(
     "_backward_sigmoid", "y", "gradient of sigmoid: dx = dy * y * (1 - y)");
-constinit const OpDef kBackwardTanh = slope<[](auto dy, auto y) { return dy * (1 - square(y)); }>(
+// On numbers 1 - y is exact where y is near 1. The formula stays 1 - y^2: differentiated, the product would cancel near 0.
+constinit const OpDef kBackwardTanh = slope<[](auto dy, auto y) { return dy * ((1 - y) * (1 + y)); },
+                                            [](auto dy, auto y) { return dy * (1 - square(y)); }>(
     "_backward_tanh", "y", "gradient of tanh: dx = dy * (1 - y^2)");
 // |x| on the piece of the base point: 0 at 0, where the pieces meet.
 template <class T> T magnitude(T x, T base) { return static_cast<T>(base < T(0) ? -x : base == T(0) ? T(0) : x); }
@@ -89,7 +93,8 @@ constinit const OpDef kSigmoid = function<[](auto x) { return sigmoid(x); }, kBa
 constinit const OpDef kTanh = function<[](auto x) { return tanh(x); }, kBackwardTanh>(
     {"tanh", "_sparse_tanh", "_npi_tanh"}, "y = tanh(x)", {.onnx = "Tanh", .c = "y[i] = tanh(x[i])"});
 constinit const OpDef kSoftsign = [] {
-  OpDef op = composed<[](auto x) { return x / (abs(x) + 1); }, kBackwardSoftsign>({"softsign"}, "y = x / (1 + |x|)");
+  OpDef op = composed<[](auto x) { return softsign(x); }, kBackwardSoftsign, [](auto x) { return x / (abs(x) + 1); }>(
+      {"softsign"}, "y = x / (1 + |x|)");
   op.piece = mapPiece<[](auto x, auto base) { return static_cast<decltype(x)>(x / (magnitude(x, base) + 1)); }>;
   return op;
 }();
@@ -172,7 +177,10 @@ constinit const OpDef kAbs = {
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardAbs>,
     .primitive = {.onnx = "Abs", .c = "y[i] = fabs(x[i])"},
-    .kernel = mapNumeric<[](auto x) { return x < decltype(x)(0) ? wrappingNegate(x) : x; }>,
+    .kernel = mapNumeric<[](auto x) {
+      if constexpr (std::is_floating_point_v<decltype(x)>) return std::abs(x);  // of -0 as well
+      else return x < decltype(x)(0) ? wrappingNegate(x) : x;
+    }>,
     .piece = mapPiece<[](auto x, auto base) { return wrappingMul(x, SignOf()(base)); }>,
 };
 

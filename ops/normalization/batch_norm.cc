@@ -108,13 +108,15 @@ AxisRows channelsOf(const KernelCall &call) {
 }
 
 bool hasBatchForm(const NodeKind &kind) { return !kind.params<BatchNormParams>().useGlobalStats; }
-bool usesBatch(const KernelCall &call) { return call.isTraining && hasBatchForm(*call.kind); }
+// An empty batch has no statistics: the moving ones are in use, and stay as they are.
+bool usesBatch(const KernelCall &call, const AxisRows &rows) {
+  return call.isTraining && hasBatchForm(*call.kind) && rows.count() > 0;
+}
 
 struct Statistics {
   double mean, variance;
 };
 
-// NaN where the batch has no element, as in MXNet.
 template <class T> Statistics batchStatistics(const AxisRows &rows, int64_t channel, const T *x) {
   const double count = static_cast<double>(rows.count());
   double sum = 0, squares = 0;
@@ -138,7 +140,7 @@ template <class T> void forward(const KernelCall &call) {
   T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
   for (int64_t c = 0; c < rows.length; ++c) {
     Statistics of{static_cast<double>(movingMean[c]), static_cast<double>(movingVar[c])};
-    if (usesBatch(call)) {
+    if (usesBatch(call, rows)) {
       of = batchStatistics(rows, c, x);
       moveTowards(movingMean[c], of.mean, p.momentum);
       moveTowards(movingVar[c], of.variance, p.momentum);
@@ -169,7 +171,7 @@ template <class T> void backward(const KernelCall &call) {
     if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(sum);
     if (!call.wants(0)) continue;
     const double scale = p.fixGamma ? r : static_cast<double>(gamma[c]) * r;
-    const double weight = usesBatch(call) ? 1 / static_cast<double>(rows.count()) : 0;
+    const double weight = usesBatch(call, rows) ? 1 / static_cast<double>(rows.count()) : 0;
     const double shift = sum * weight, slope = product * weight * r;
     T *dx = call.out[0].as<T>();
     rows.forEachAcross(c, [&](int64_t i) {
@@ -300,7 +302,8 @@ void decomposeForward(DecomposeRule &d) {
   Channels channels(d, d.x(0), d.x(1));
   const Value x = channels.x;
   Value mean = beforeWrite(d.x(3)), variance = beforeWrite(d.x(4));
-  if (!p.useGlobalStats) {
+  const bool isEmpty = is_contained(d.shape(d.x(0)).dims(), 0);  // as in the kernel
+  if (!p.useGlobalStats && !isEmpty) {
     const Value training = d.emit(kInTraining, {d.emit(kOnesLike, {mean})});
     const Value batchMean = channels.mean(x);
     const Value centred = d.emit(kElemwiseSub, {x, channels.spread(batchMean)});

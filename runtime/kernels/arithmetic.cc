@@ -203,7 +203,10 @@ std::unique_ptr<PreparedKernel> scalarOver(const KernelSite &site) {
   return withScalar<[](auto x, auto s) { return s / x; }>(site);
 }
 std::unique_ptr<PreparedKernel> scalarOverBackward(const KernelSite &site) {
-  return withScalar<[](auto dy, auto x, auto s) { return dy * (-s / (x * x)); }>(site);
+  return withScalar<[](auto dy, auto x, auto s) {
+    const auto inverse = 1 / x;
+    return dy * (-s * inverse * inverse);
+  }>(site);
 }
 // A NaN on either side is the result.
 std::unique_ptr<PreparedKernel> maximumScalar(const KernelSite &site) {
@@ -244,7 +247,7 @@ std::unique_ptr<PreparedKernel> negative(const KernelSite &site) {
   return elementKernel<[](auto x) { return -x; }>(site);
 }
 std::unique_ptr<PreparedKernel> absolute(const KernelSite &site) {
-  return elementKernel<[](auto x) { return x < 0 ? -x : x; }>(site);
+  return elementKernel<[](auto x) { return std::abs(x); }>(site);
 }
 std::unique_ptr<PreparedKernel> absoluteBackward(const KernelSite &site) {
   return elementKernel<[](auto dy, auto x) { return dy * signOf(x); }>(site);
@@ -253,7 +256,7 @@ std::unique_ptr<PreparedKernel> square(const KernelSite &site) {
   return elementKernel<[](auto x) { return x * x; }>(site);
 }
 std::unique_ptr<PreparedKernel> squareBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * (x * 2); }>(site);
+  return elementKernel<[](auto dy, auto x) { return dy * x * 2; }>(site);
 }
 std::unique_ptr<PreparedKernel> squareRoot(const KernelSite &site) {
   return elementKernel<[](auto x) { return std::sqrt(x); }>(site);
@@ -265,7 +268,10 @@ std::unique_ptr<PreparedKernel> reciprocal(const KernelSite &site) {
   return elementKernel<[](auto x) { return 1 / x; }>(site);
 }
 std::unique_ptr<PreparedKernel> reciprocalBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return -(dy / (x * x)); }>(site);
+  return elementKernel<[](auto dy, auto x) {
+    const auto inverse = 1 / x;  // x^2 may be 0 or infinite where x is not
+    return -(dy * (inverse * inverse));
+  }>(site);
 }
 std::unique_ptr<PreparedKernel> logarithmBackward(const KernelSite &site) {
   return elementKernel<[](auto dy, auto x) { return dy / x; }>(site);
@@ -274,7 +280,7 @@ std::unique_ptr<PreparedKernel> sigmoidBackward(const KernelSite &site) {
   return elementKernel<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
 }
 std::unique_ptr<PreparedKernel> tangentBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto y) { return dy * (1 - y * y); }>(site);
+  return elementKernel<[](auto dy, auto y) { return dy * ((1 - y) * (1 + y)); }>(site);
 }
 
 std::unique_ptr<PreparedKernel> divide(const KernelSite &site) {

@@ -54,7 +54,7 @@ template <class T> class ForwardKernel : public PreparedKernel {
  public:
   ForwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, NormTail tail)
       : attrs(attrs), view(view), tail(tail), threads(site.threads),
-        usesBatch(site.isTraining && !attrs.useGlobalStats) {}
+        usesBatch(site.isTraining && !attrs.useGlobalStats && view.count() > 0) {}
 
   void run(const KernelCall &call) override {
     const Columns<T> columns(call.workspace, view);
@@ -132,8 +132,8 @@ template <class T> class ForwardKernel : public PreparedKernel {
 template <class T> class BackwardKernel : public PreparedKernel {
  public:
   BackwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)
-      : attrs(attrs), view(view), threads(site.threads), usesBatch(site.isTraining && !attrs.useGlobalStats),
-        isBehindRelu(isBehindRelu) {}
+      : attrs(attrs), view(view), threads(site.threads),
+        usesBatch(site.isTraining && !attrs.useGlobalStats && view.count() > 0), isBehindRelu(isBehindRelu) {}
 
   void run(const KernelCall &call) override {
     const Columns<T> columns(call.workspace, view);

@@ -92,7 +92,10 @@ inline float silu(float x) {
   const float sum = 1.0f + decay.value(), above = x / sum, below = decay.times(near / sum);
   return detail::validFrom(x, x < 0 ? below : above);
 }
-inline double silu(double x) { return x * sigmoid(x); }
+inline double silu(double x) {
+  const double e = std::exp(-0.5 * std::abs(x)), size = x / (1 + e * e), below = size * e * e;
+  return x < 0 ? below : size;
+}
 
 inline float siluSlope(float x) {
   const float near = detail::notBelow(x, detail::kSilent);
@@ -102,8 +105,9 @@ inline float siluSlope(float x) {
   return detail::validFrom(x, x < 0 ? below : above);
 }
 inline double siluSlope(double x) {
-  const double s = sigmoid(x);
-  return s * (x * (1 - s) + 1);
+  const double e = std::exp(-std::abs(x)), near = 1 / (1 + e), far = e / (1 + e);
+  const double above = x < 0 ? far : near, below = x < 0 ? near : far;  // sigmoid(x), sigmoid(-x)
+  return above * (x * below + 1);
 }
 
 /// x · tanh(ln(1 + exp(x))). With e = exp(x) below 0 and exp(−x) above, the hyperbolic tangent is (e² + 2e) / (e² + 2e + 2)

@@ -140,7 +140,10 @@ inline float sigmoid(float x) {
   const float e = expOfNonPositive(x < 0 ? x : -x);
   return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
-inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+inline double sigmoid(double x) {
+  const double e = std::exp(-std::abs(x));
+  return (x < 0 ? e : 1.0) / (1 + e);
+}
 
 /// -t / (t + 2) with t = exp(-2|x|) - 1, which loses nothing near 0.
 inline float tanh(float x) {

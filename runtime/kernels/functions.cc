@@ -3,6 +3,7 @@
 // faster; oneDNN's exp is not used, because it turns a NaN into infinity. Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/float_activations.h"
 
+#include "ops/elementwise/formula.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/element_kernels.h"
@@ -162,7 +163,7 @@ std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
     case ActType::Sigmoid: return sigmoid(site);
     case ActType::Tanh: return tangent(site);
     case ActType::Softrelu: return elementKernel<[](auto x) { return math::softplus(x); }>(site);
-    case ActType::Softsign: return elementKernel<[](auto x) { return x / (1 + std::abs(x)); }>(site);
+    case ActType::Softsign: return elementKernel<[](auto x) { return softsign(x); }>(site);
   }
   return nullptr;
 }

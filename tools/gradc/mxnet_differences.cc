@@ -11,6 +11,7 @@ struct Difference {
 /// The page's words where it has a row for the operator.
 constexpr Difference kDifferences[] = {
     {"BatchNorm", "under output_mean_var, MXNet's gradient ignores the head gradients of the statistics"},
+    {"BatchNorm", "of an empty batch, MXNet writes NaN to the moving statistics in training"},
     {"CTCLoss", "without labels, or with more of them than fit the steps, MXNet reads outside its memory"},
     {"Deconvolution",
      "with a stride and a dilation in float64, MXNet's forward pass is not the adjoint of its own backward pass"},

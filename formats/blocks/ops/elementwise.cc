@@ -41,6 +41,16 @@ void extremum(OpTranslation &op, StringRef name) {
   op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
+// Of a number and NaN, the number. x gets the gradient where it is chosen, also of equal operands and where both are NaN.
+void extremumOfNumbers(OpTranslation &op, StringRef extremum, StringRef isChosen) {
+  if (op.isWhole("X")) return binary(op, "", extremum);
+  const Value x = op.in("X"), y = alignedWithX(op, op.in("Y"));
+  const Value isBeyond = op.emit(isChosen, {x, y}), isAlone = op.emit("_not_equal", {y, y});
+  const Value takesX = op.emit("broadcast_logical_or", {isBeyond, isAlone}), ones = op.emit("ones_like", {takesX});
+  auto whole = [&](Value v) { return op.emit("broadcast_mul", {v, ones}); };
+  op.out("Out", op.emit("where", {takesX, whole(x), whole(y)}));
+}
+
 Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", std::string("bool")}}); }
 
 void comparison(OpTranslation &op, StringRef name) {
@@ -267,8 +277,10 @@ constexpr BlockOpRow kRows[] = {
     {"elementwise_add", [](OpTranslation &op) { binary(op, "elemwise_add", "broadcast_add"); }},
     {"elementwise_div", [](OpTranslation &op) { binary(op, "elemwise_div", "broadcast_div"); }},
     {"elementwise_floordiv", floorDivide},
-    {"elementwise_fmax", [](OpTranslation &op) { binary(op, "", "broadcast_maximum"); }},
-    {"elementwise_fmin", [](OpTranslation &op) { binary(op, "", "broadcast_minimum"); }},
+    {"elementwise_fmax",
+     [](OpTranslation &op) { extremumOfNumbers(op, "broadcast_maximum", "broadcast_greater_equal"); }},
+    {"elementwise_fmin",
+     [](OpTranslation &op) { extremumOfNumbers(op, "broadcast_minimum", "broadcast_lesser_equal"); }},
     {"elementwise_max", [](OpTranslation &op) { extremum(op, "broadcast_maximum"); }},
     {"elementwise_min", [](OpTranslation &op) { extremum(op, "broadcast_minimum"); }},
     {"elementwise_mod", [](OpTranslation &op) { binary(op, "", "broadcast_mod"); }},

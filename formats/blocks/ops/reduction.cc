@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -30,11 +31,18 @@ void reduce(OpTranslation &op, StringRef name) {
 
 void mean(OpTranslation &op) { op.out("Out", op.emit("mean", {op.in("X")})); }
 
-// m + log Σ exp(x − m), where m is the maximum: nothing overflows, and m's own gradients add up to 0.
+/// 1 where |v| is below infinity, else 0.
+Value isFinite(OpTranslation &op, Value v) {
+  return op.scalar("_lesser_scalar", op.emit("abs", {v}), std::numeric_limits<double>::infinity());
+}
+
+// m + log Σ exp(x − m), where m is the maximum, or 0 if that is infinite: nothing overflows, and m's own gradients add up to 0.
+// Of −∞ alone it is −∞, and the gradient is NaN, as in PyTorch.
 void logsumexp(OpTranslation &op) {
   const Value x = op.in("X");
   const std::vector<int64_t> axes = axesOf(op, "axis");
-  const Value m = op.emit("BlockGrad", {reduced(op, "max", x, axes, true)});
+  const Value largest = op.emit("BlockGrad", {reduced(op, "max", x, axes, true)});
+  const Value m = op.emit("where", {isFinite(op, largest), largest, op.emit("zeros_like", {largest})});
   const Value sum = reduced(op, "sum", op.emit("exp", {op.emit("broadcast_sub", {x, m})}), axes, true);
   const Value kept = op.emit("elemwise_add", {op.emit("log", {sum}), m});
   const bool keepsAxes = op.flag("keepdim", false);
@@ -46,6 +54,30 @@ void squaredNorm(OpTranslation &op) { op.out("Out", op.emit("sum", {op.emit("squ
 void frobeniusNorm(OpTranslation &op) {
   const std::vector<int64_t> axes = axesOf(op, "dim");
   op.out("Out", reduced(op, "norm", op.in("X"), axes, op.flag("keep_dim", false)));
+}
+
+// (Σ sizeᵖ)^(1/p) for a finite p, in units of the largest size, or of the smallest where p < 0, so that no power overflows.
+// Powers of 0, whose slopes are infinite, are taken of 1 instead: the slope is then 0, as that of |x| is at 0.
+Value generalNorm(OpTranslation &op, Value size, ArrayRef<int64_t> axes, bool keepsAxes, double p) {
+  const Value extreme = op.emit("BlockGrad", {reduced(op, p > 0 ? "max" : "min", size, axes, true)});
+  const Value isAbove = op.scalar("_greater_scalar", extreme, 0);
+  const Value isUnit = op.emit("elemwise_mul", {isAbove, isFinite(op, extreme)});
+  const Value unit = op.emit("where", {isUnit, extreme, op.emit("ones_like", {extreme})});
+  auto isZero = [&](Value v) { return op.scalar("_equal_scalar", v, 0); };
+  auto power = [&](Value v, Value of0, double exponent) {
+    return op.scalar("_power_scalar", op.emit("elemwise_add", {v, of0}), exponent);
+  };
+  const Value zeros = isZero(size), powers = power(op.emit("broadcast_div", {size, unit}), zeros, p);
+  Value norm;
+  if (p > 0) {
+    const Value sum = reduced(op, "sum", op.emit("elemwise_sub", {powers, zeros}), axes, true), none = isZero(sum);
+    norm = op.emit("elemwise_sub", {power(sum, none, 1 / p), none});
+  } else {  // 0 if one size is
+    const Value root = op.scalar("_power_scalar", reduced(op, "sum", powers, axes, true), 1 / p);
+    norm = op.emit("elemwise_mul", {root, isAbove});
+  }
+  norm = op.emit("elemwise_mul", {norm, unit});
+  return keepsAxes ? norm : reduced(op, "sum", norm, axes, false);
 }
 
 // (Σ |x|ᵖ)^(1/p); an infinite p is the extremum of |x|.
@@ -60,8 +92,7 @@ void pNorm(OpTranslation &op) {
   const Value size = op.emit("abs", {x});
   if (p == 1) return op.out("Out", reduced(op, "sum", size, axes, keepsAxes));
   if (std::isinf(p)) return op.out("Out", reduced(op, p > 0 ? "max" : "min", size, axes, keepsAxes));
-  const Value sum = reduced(op, "sum", op.scalar("_power_scalar", size, p), axes, keepsAxes);
-  op.out("Out", op.scalar("_power_scalar", sum, 1 / p));
+  op.out("Out", generalNorm(op, size, axes, keepsAxes, p));
 }
 
 // Of truth values.
@@ -121,8 +152,7 @@ void distance(OpTranslation &op) {
   const Value size = op.emit("abs", {way});
   if (std::isinf(p)) return op.out("Out", op.emit(p > 0 ? "max" : "min", {size}));
   if (p == 0) return op.unsupported("'p' 0 is not supported");
-  const Value sum = op.emit("sum", {p == 1 ? size : op.scalar("_power_scalar", size, p)});
-  op.out("Out", p == 1 ? sum : op.scalar("_power_scalar", sum, 1 / p));
+  op.out("Out", p == 1 ? op.emit("sum", {size}) : generalNorm(op, size, {}, false, p));
 }
 
 // An extremum whose gradient is shared equally by the elements that attain it.
@@ -148,7 +178,16 @@ Value shiftedLog(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t l
                  {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
 }
 
-// log(eᵃ + eᵇ) = a + log(1 + eᵇ⁻ᵃ) of ever longer parts, as in cumprod.
+// log(eᵃ + eᵇ) = a + log(1 + eᵇ⁻ᵃ), a the larger one; a itself where that is infinite. Of −∞ alone the gradient is NaN, as in
+// PyTorch.
+Value logOfSum(OpTranslation &op, Value a, Value b) {
+  const Value larger = op.emit("_maximum", {a, b}),
+              way = op.emit("elemwise_sub", {op.emit("_minimum", {a, b}), larger});
+  const Value rest = op.emit("Activation", {way}, {{"act_type", std::string("softrelu")}});
+  return op.emit("where", {isFinite(op, larger), op.emit("elemwise_add", {larger, rest}), larger});
+}
+
+// The logarithms of sums of ever longer parts, as in cumprod.
 void logCumSumExp(OpTranslation &op) {
   if (op.flag("exclusive", false)) return op.unsupported("'exclusive' is not supported");
   Value v = op.in("X");
@@ -156,10 +195,8 @@ void logCumSumExp(OpTranslation &op) {
   if (isFlat) return op.unsupported("'flatten' is not supported");
   const int64_t axis = op.axisOf("X", op.integer("axis", -1)), length = op.dim("X", axis);
   if (isReverse) v = reversed(op, v, axis);
-  for (int64_t by = 1; by < length && by < int64_t{1} << 40; by *= 2) {
-    const Value way = op.emit("elemwise_sub", {shiftedLog(op, v, axis, by, length), v});
-    v = op.emit("elemwise_add", {v, op.emit("Activation", {way}, {{"act_type", std::string("softrelu")}})});
-  }
+  for (int64_t by = 1; by < length && by < int64_t{1} << 40; by *= 2)
+    v = logOfSum(op, v, shiftedLog(op, v, axis, by, length));
   op.out("Out", isReverse ? reversed(op, v, axis) : length > 1 ? v : op.emit("_copy", {v}));
 }
 
