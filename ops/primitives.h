@@ -67,6 +67,9 @@ extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserE
 extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual, kBroadcastLesser,
     kBroadcastLesserEqual;
 
+// binary_functions.cc
+extern const OpDef kHypot, kBroadcastHypot, kHypotScalar, kArctan2, kArctan2Scalar, kRarctan2Scalar;
+
 // extrema.cc
 extern const OpDef kBroadcastMaximum, kBroadcastMinimum;  // broadcast_maximum(a, b), broadcast_minimum(a, b)
 

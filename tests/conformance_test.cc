@@ -12,7 +12,10 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
+#include <set>
+#include <tuple>
 
 using namespace llvm;
 
@@ -68,11 +71,24 @@ constexpr Cells::Floor kFloors[] = {
     {"MEM_04_InplacePairs", 1280},
     {"RUN_03_PiecesAtTheBasePoint", 400},
     {"A_14_LoweredToMxnet", 205},
+    {"A_14_LoweredGradients", 1400},
+    {"A_17_LoweredGradients", 1300},
     {"A_17_LoweredToPrimitives", 1785},
     {"A_17_LoweredWithoutTheFirstAxis", 1785},
     {"RET_08_Forms", 1680},
     {"STOP_02_HeadGradients", 1110},
     {"RUN_03_SinglePrecision", 1560},
+};
+
+/// Operators whose lowered forms do not yet have their gradient.
+constexpr struct {
+  StringRef op;
+  const char *reason;
+} kNotYet[] = {
+    {"_contrib_index_copy", "that of _scatter_nd also reaches rows that a later row of the same index replaces"},
+    {"_sample_uniform", "the noise is rounded at another step"},
+    {"norm", "the slope of the square root is infinite at 0"},
+    {"softmax_cross_entropy", "below the floor of the logarithm the lowered form is flat"},
 };
 
 /// What the suite has seen so far.
@@ -82,7 +98,22 @@ struct Seen {
   std::map<StringRef, uint32_t> refused;  // by operator: the lowest order, kByItself for its own samples alone
   size_t numInBothForms = 0;              // samples whose kernels ran in both forms
   std::map<StringRef, bool> formReaders;  // operators that declare that they depend on the form, and whether one did
+  std::map<StringRef, std::set<std::string>>
+      withoutGradient;  // by target: operators whose lowered forms refuse to be differentiated
+  std::map<StringRef, size_t> numDifferentiated;  // by target: samples whose lowered forms were differentiated
 } seen;
+
+/// The operators that docs/gradient.md lists as losing their gradient when lowered to the target.
+std::set<std::string> listedAsLosing(StringRef target) {
+  std::ifstream page("docs/gradient.md");
+  std::set<std::string> listed;
+  for (std::string line; std::getline(page, line);)
+    if (StringRef row = line; row.consume_front(("| " + target + " | ").str()))
+      for (auto [at, name] = row.split('`').second.split('`'); !at.empty();
+           std::tie(at, name) = name.split('`').second.split('`'))
+        listed.insert(at.str());
+  return listed;
+}
 
 const Refusal *findRefusal(StringRef op) {
   const Refusal *row = llvm::find_if(kRefusals, [&](const Refusal &r) { return r.op == op; });
@@ -94,6 +125,10 @@ class Conformance : public ::testing::TestWithParam<Sample> {
   static void TearDownTestSuite() {
     seen.cells.print(allSamples().size(), kFloors);
     expectFormReaders();
+    for (const auto &[target, number] : seen.numDifferentiated) {
+      if (number != allSamples().size()) continue;
+      EXPECT_EQ(listedAsLosing(target), seen.withoutGradient[target]) << "docs/gradient.md, " << target.str();
+    }
     if (seen.numLowered != allSamples().size()) return;  // chosen by a filter
     for (const Refusal &row : kRefusals) {
       auto found = seen.refused.find(row.op);
@@ -157,6 +192,21 @@ class Conformance : public ::testing::TestWithParam<Sample> {
       return found;
     };
     seen.cells.conclude(overOrders(3, check), "an irreducible operator");
+  }
+
+  void checkLoweredGradientsOf(const Target &target) {
+    ++seen.numDifferentiated[target.name];
+    for (const auto &[op, reason] : kNotYet)
+      if (op == GetParam().op) GTEST_SKIP() << reason;
+    Orders orders(context, sample, std::min(3u, GetParam().orders + 1));
+    Findings all;
+    if (!orders.failure.empty()) all.problems.push_back(orders.failure);
+    for (uint32_t order = 0; order + 1 < orders.graphs.size(); ++order) {
+      Findings found = checkLoweredGradients(context, sample, orders, order, target, seen.withoutGradient[target.name]);
+      all.numChecked += found.numChecked;
+      append_range(all.problems, found.problems);
+    }
+    seen.cells.conclude(all, "nothing to differentiate");
   }
 
   TestContext context;
@@ -227,6 +277,10 @@ TEST_P(Conformance, STOP_02_HeadGradients) {
   const Orders orders(context, sample, 2);
   seen.cells.conclude(checkHeads(sample, orders), "no gradient other than 0");
 }
+
+TEST_P(Conformance, A_17_LoweredGradients) { checkLoweredGradientsOf(kPrimitivesTarget); }
+
+TEST_P(Conformance, A_14_LoweredGradients) { checkLoweredGradientsOf(kMxnetTarget); }
 
 TEST_P(Conformance, RUN_03_SinglePrecision) {
   auto check = [&](const Graph &graph, const Bindings &bindings, uint32_t) {

@@ -1,16 +1,20 @@
 // Down to the operators of a target, or an error that says what is missing.
 #include "ir/grad_rule.h"
+#include "ir/gradient_marks.h"
 #include "ir/inference.h"
 #include "ir/verify.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 #include "passes/order_mutation.h"
 #include "passes/targets/lower_to.h"
-#include "tests/support/naive.h"
+#include "tests/support/derivative.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace llvm;
 
@@ -28,6 +32,9 @@ void noBetter(DecomposeRule &) {}
 
 constexpr TargetRow kRows[] = {{"log", logBetter}, {"square", noBetter}};
 constexpr Target kTarget = {.name = "test", .title = "the test's host", .has = isThere, .rows = kRows};
+constexpr Target kWithCopies = {.name = "test", .title = "a host with copies", .has = [](const NodeKind &kind) {
+                                  return isThere(kind) || kind.op == &kCopy;
+                                }};
 
 template <void (*Say)(DecomposeRule &)> constexpr OpDef unary(StringRef name) {
   return {.name = name, .inputs = {"data"}, .shape = shapes::same, .decompose = Say};
@@ -56,7 +63,6 @@ constexpr OpDef kWithDeadNode = unary<sayDead>("with_dead_node");
 void sayForward(DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.forwardInput(0)})); }
 constexpr OpDef kAlone = unary<sayForward>("alone");
 
-// exp, that many decompositions away.
 // Reads what the state was after it has overwritten it.
 void sayTooLate(DecomposeRule &d) {
   const Value written = d.emit(kAssign, {d.x(1), d.x(0)});
@@ -67,6 +73,17 @@ void sayTooLate(DecomposeRule &d) {
 constexpr OpDef kTooLate = {
     .name = "too_late", .inputs = {"data", "state"}, .shape = shapes::same, .mutated = {1}, .decompose = sayTooLate};
 
+// x · x, of which only the first factor has a gradient.
+void sayHalfHeld(DecomposeRule &d) {
+  d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kCopy, {d.x(0)}, {{kStopMark, "True"}})}));
+}
+constexpr OpDef kHalfHeld = [] {
+  OpDef op = unary<sayHalfHeld>("half_held");
+  op.kernel = mapFloating<[](auto x) { return x * x; }>;
+  return op;
+}();
+
+// exp, that many decompositions away.
 struct CountdownParams {
   int64_t from;
 };
@@ -111,7 +128,7 @@ struct Lowered {
   struct Parsed {
     Parsed(Context &context, StringRef text, ArrayRef<int64_t> shape) {
       for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone,
-                              &kTooLate, &kCountdown, &kBush, &kFromNothing, &kTimesConstant})
+                              &kTooLate, &kCountdown, &kBush, &kFromNothing, &kTimesConstant, &kHalfHeld})
         cantFail(context.ops.add(*op));
       graph = cantFail(parseGraph(context, text));
       if (shape.empty()) return;
@@ -374,6 +391,53 @@ TEST(LowerTo, A_17_StatesAreOverwrittenInOrder) {
   EXPECT_EQ(run.value(Value{nodeNamed(ordered, "m")}).values[0], 3) << "half of 6, with the mean of n, 0";
   const Array n = run.value(Value{nodeNamed(ordered, "n")}), y = run.value(ordered.heads()[1]);
   EXPECT_DOUBLE_EQ(y.values[0], n.values[0] + 6) << "between the two";
+}
+
+double slopeAt(Context &context, const Graph &graph, double x) {
+  std::vector<std::string> names{"x"};
+  const Graph gradient = cantFail(derivativeGraph(context, graph, names, 1));
+  return evaluate(gradient, {{"x", Array(x)}, {"p1_0", Array(1)}})[0].values[0];
+}
+
+// Whether the node is replaced by others, or by an operand that other nodes read as well.
+TEST(LowerTo, NG_01_MarksStayOnTheOutputs) {
+  const double e = std::exp(1.0);
+  Lowered replaced("a = exp(x); y = twice(a) {__stop_gradient__=True}; b = elemwise_mul(y, x); z = elemwise_mul(b, a)");
+  EXPECT_DOUBLE_EQ(slopeAt(replaced.context, cantFail(replaced.run()), 1), 4 * e * e);
+  Lowered removed(
+      "a = exp(x); y = with_dead_node(a) {__stop_gradient__=True}; b = elemwise_mul(y, x); z = elemwise_mul(b, a)");
+  EXPECT_DOUBLE_EQ(slopeAt(removed.context, cantFail(removed.run(kWithCopies)), 1), 2 * e * e);
+}
+
+// Whether the graph is lowered first, or the gradient of the operator is that of its decomposition.
+TEST(LowerTo, NG_01_DecompositionsMayHoldValues) {
+  Lowered l("y = half_held(x)");
+  EXPECT_EQ(slopeAt(l.context, cantFail(l.run(kWithCopies)), 3), 3);
+  EXPECT_EQ(slopeAt(l.context, l.graph.graph, 3), 3);
+}
+
+TEST(LowerTo, A_17_LoweredFormsNeitherOverflowNorCancel) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Bindings bindings = {{"x", Array({1e300, 1e-300, 0, infinity, 1, 3})},
+                             {"w", Array({1e300, 1e-300, 0, -infinity, 1e-300, -4})}};
+  const std::pair<const char *, std::vector<double>> cases[] = {
+      {"y = _hypot(x, w)", {std::sqrt(2) * 1e300, std::sqrt(2) * 1e-300, 0, infinity, 1, 5}},
+      {"a = hard_swish(x); b = zeros_like(w); y = elemwise_add(a, b)", {1e300, 5e-301, 0, infinity, 4.0 / 6, 3}},
+  };
+  for (const auto &[text, expected] : cases) {
+    TestGraph g(text);
+    const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+    const std::vector<double> found = evaluate(lowered, bindings)[0].values;
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_DOUBLE_EQ(found[i], expected[i]) << text << " at " << i;
+  }
+}
+
+TEST(LowerTo, A_17_LostGradientsAreErrors) {
+  TestGraph g("a = exp(x); y = _contrib_gradientmultiplier(a) {scalar=2}; z = elemwise_mul(y, x)");
+  const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+  EXPECT_EQ(describeError(buildGradient(g.context, lowered, wrt(lowered, {"x"}), GradientOptions())),
+            "[not_differentiable] the gradient passes through node 'y' (_copy), which was lowered from "
+            "_contrib_gradientmultiplier and lacks the gradient that _contrib_gradientmultiplier defines");
 }
 
 // Bodies of unknown operators too; equal ones are lowered once, and errors name the way to the node.

@@ -108,7 +108,9 @@ Value activated(DecomposeRule &d, Value x) {
     case ActType::Relu: return d.emit(kRelu, {x});
     case ActType::Sigmoid: return d.emit(kSigmoid, {x});
     case ActType::Softrelu: {
-      const Value tail = d.emit(kLog1p, {d.emit(kExp, {d.emit(kNegative, {d.emit(kAbs, {x})})})});
+      // At 0 the slope is that of x < 0: relu has none, and the tie goes to x.
+      const Value below = d.emit(kBroadcastMinimum, {x, d.emit(kNegative, {x})});
+      const Value tail = d.emit(kLog1p, {d.emit(kExp, {below})});
       return d.emit(kElemwiseAdd, {d.emit(kRelu, {x}), tail});
     }
     case ActType::Softsign: return d.emit(kSoftsign, {x});

@@ -66,10 +66,8 @@ struct HardSwishSlope {
   }
 };
 
-// x · (relu(x + 3) − relu(x − 3)) / 6
-constexpr auto kHardSwishFormula = [](auto x) {
-  return x * ((Term::apply(kRelu, x + 3) - Term::apply(kRelu, x - 3)) / 6);
-};
+// Flat at both ends of the gate, as the slope above.
+constexpr auto kHardSwishFormula = [](auto x) { return x * (minimum(6, Term::apply(kRelu, x + 3)) / 6); };
 constexpr auto kHardSwishSlopeFormula = [](auto dy, auto x) {
   const auto below = greater(-x, -3);
   return dy * (greater(x, -3) * below * (x * 2 + 3) / 6 + (1 - below));
@@ -104,11 +102,10 @@ constinit const OpDef kHardSwish = [] {
 
 }  // namespace
 
-// Smooth, though written with pieces: its gradient is a formula of its own.
-constinit const OpDef kLogSigmoid =
-    composed<[](auto x) { return logSigmoid(x); }, kBackwardLogSigmoid,
-             [](auto x) { return -(Term::apply(kRelu, -x) + Term::apply(kLog1p, exp(-abs(x)))); }>(
-        {"log_sigmoid"}, "y = -ln(1 + exp(-x))");
+// Smooth, though written with pieces, which meet at 0: there the gradient is that of x < 0, because ties go to the first operand.
+constinit const OpDef kLogSigmoid = composed<[](auto x) { return logSigmoid(x); }, kBackwardLogSigmoid,
+                                             [](auto x) { return minimum(x, 0) - log1p(exp(minimum(x, -x))); }>(
+    {"log_sigmoid"}, "y = -ln(1 + exp(-x))");
 
 namespace {
 constexpr const OpDef *kOps[] = {

@@ -29,6 +29,12 @@ struct Directions {
   static Term nonZero(const Term &y) { return y + kIsZero(y); }
 };
 
+// (a, b) · (a, b) / y, whose second factor, the gradient, is held: products of the operands themselves would overflow, and 0 / 0
+// is not a number. The sine of an angle near 0 is exact to the last digit, the cosine of one near π/2 is not.
+Term hypotByAngles(const Term &a, const Term &b) {
+  return a * Term::held(sin(atan2(a, abs(b)))) + b * Term::held(sin(atan2(b, abs(a))));
+}
+
 // At (0, 0), where the function has a kink, both slopes are 0, as that of norm is.
 struct Hypot {
   static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
@@ -130,11 +136,11 @@ struct Ldexp {
   };
 };
 
-/// Decomposes y = F(lhs, rhs) by the same formula.
-template <class F> void byValue(DecomposeRule &d) {
+/// Decomposes y = F(lhs, rhs).
+template <auto F> void byBroadcasting(DecomposeRule &d) {
   Formula formula(d, Formula::Shapes::Broadcast);
   const Term lhs(formula, d.x(0)), rhs(formula, d.x(1));
-  d.y(0, F::value(lhs, rhs).value());
+  d.y(0, F(lhs, rhs).value());
 }
 
 // ---- hypot
@@ -146,14 +152,18 @@ constinit const OpDef kBackwardHypot = equalGradient<Hypot>(
     {{"_backward_hypot"}, "gradient of _hypot: dlhs = dy * lhs / y, drhs = dy * rhs / y; 0 where y = 0"});
 constinit const OpDef kBackwardHypotScalar =
     scalarGradient<Hypot>({{"_backward_hypot_scalar"}, "gradient of _hypot_scalar: dx = dy * x / y; 0 where y = 0"});
+}  // namespace
+
 constinit const OpDef kBroadcastHypot =
     withDecomposition(broadcastForm<Hypot, kBackwardBroadcastHypot>(
                           {{"broadcast_hypot", "_npi_hypot"}, "y = sqrt(lhs^2 + rhs^2) with broadcasting"}),
-                      byValue<Hypot>);
+                      byBroadcasting<hypotByAngles>);
 constinit const OpDef kHypot = equalForm<Hypot, kBackwardHypot, kBroadcastHypot>(
     {{"_hypot", "_Hypot"}, "y = sqrt(lhs^2 + rhs^2), operands of equal shape"});
 constinit const OpDef kHypotScalar = scalarForm<Hypot, kBackwardHypotScalar, kHypot>(
     {{"_hypot_scalar", "_HypotScalar", "_npi_hypot_scalar"}, "y = sqrt(x^2 + scalar^2)"});
+
+namespace {
 
 // ---- mod
 
@@ -201,6 +211,9 @@ constinit const OpDef kBackwardArctan2Scalar = scalarGradient<Arctan2>(
     {{"_backward_npi_arctan2_scalar"}, "gradient of _npi_arctan2_scalar: dx = dy * scalar / (x^2 + scalar^2)"});
 constinit const OpDef kBackwardRarctan2Scalar = reversedGradient<Arctan2>(
     {{"_backward_npi_rarctan2_scalar"}, "gradient of _npi_rarctan2_scalar: dx = -dy * scalar / (x^2 + scalar^2)"});
+
+}  // namespace
+
 constinit const OpDef kArctan2 = asPrimitive(
     broadcastForm<Arctan2, kBackwardArctan2>(
         {{"_npi_arctan2", "arctan2"}, "y = the angle of the point (rhs, lhs), from -π to π, with broadcasting"}),
@@ -210,6 +223,8 @@ constinit const OpDef kArctan2Scalar = scalarForm<Arctan2, kBackwardArctan2Scala
     {{"_npi_arctan2_scalar"}, "y = the angle of the point (scalar, x)"});
 constinit const OpDef kRarctan2Scalar = reversedForm<Arctan2, kBackwardRarctan2Scalar, kArctan2>(
     {{"_npi_rarctan2_scalar"}, "y = the angle of the point (x, scalar)"});
+
+namespace {
 
 // ---- ldexp, likewise
 
@@ -221,7 +236,7 @@ constinit const OpDef kBackwardRldexpScalar = reversedGradient<Ldexp>(
     {{"_backward_npi_rldexp_scalar"}, "gradient of _npi_rldexp_scalar: dx = dy * scalar * 2^x * ln(2)"});
 constinit const OpDef kLdexp = withDecomposition(
     broadcastForm<Ldexp, kBackwardLdexp>({{"_npi_ldexp", "ldexp"}, "y = lhs * 2^rhs with broadcasting"}),
-    byValue<Ldexp>);
+    byBroadcasting<Ldexp::value>);
 constinit const OpDef kLdexpScalar =
     scalarForm<Ldexp, kBackwardLdexpScalar, kLdexp>({{"_npi_ldexp_scalar"}, "y = x * 2^scalar"});
 constinit const OpDef kRldexpScalar =

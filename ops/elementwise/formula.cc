@@ -1,7 +1,10 @@
 #include "ops/elementwise/formula.h"
 
+#include "ir/gradient_marks.h"
 #include "ops/control/scan_builder.h"
 #include "ops/primitives.h"
+
+#include <algorithm>
 
 using namespace llvm;
 
@@ -12,8 +15,9 @@ Value Formula::emit(int at) {
   if (!step.op || step.value.isValid()) return step.value;
   SmallVector<Value, 2> operands = {emit(step.left)};
   if (step.right >= 0) operands.push_back(emit(step.right));
-  SmallVector<AttrText, 1> attrs;
+  SmallVector<AttrText, 2> attrs;
   if (step.hasScalar) attrs.push_back({"scalar", rule.number(step.scalar)});
+  if (step.isHeld) attrs.push_back({kStopMark, "True"});
   return step.value = loop ? loop->emit(*step.op, operands, attrs)
                            : rule.emit(*step.op, operands, rule.context().attrs(ArrayRef<AttrText>(attrs)));
 }
@@ -27,6 +31,7 @@ Term Term::combine(const Operators &operators, const Term &a, const Term &b) {
   if (!a.formula && !b.formula) return Term(operators.numbers(a.number, b.number));
   Formula &formula = a.formula ? *a.formula : *b.formula;
   if (!b.formula) return Term(formula, formula.add({operators.scalar, a.step, -1, b.number, true, Value()}));
+  if (!a.formula && !operators.reversed) return combine(operators, apply(kZerosLike, b) + a.number, b);
   if (!a.formula) return Term(formula, formula.add({operators.reversed, b.step, -1, a.number, true, Value()}));
   const OpDef *op = formula.shapes == Formula::Shapes::Equal ? operators.equal : operators.broadcast;
   return Term(formula, formula.add({op, a.step, b.step, 0, false, Value()}));
@@ -68,7 +73,32 @@ Term Term::apply(const OpDef &op, const Term &x) {
   return Term(*x.formula, x.formula->add({&op, x.step, -1, 0, false, Value()}));
 }
 
-Term hypot(const Term &a, const Term &b) { return sqrt(a * a + b * b); }
+Term Term::held(const Term &x) {
+  assert(x.formula && "numbers have no gradient");
+  x.formula->steps[static_cast<size_t>(x.step)].isHeld = true;
+  return x;
+}
+
+Term hypot(const Term &a, const Term &b) {
+  static constexpr Term::Operators kLength = {&kHypot, &kBroadcastHypot, &kHypotScalar, &kHypotScalar,
+                                              [](double x, double y) { return std::hypot(x, y); }};
+  return Term::combine(kLength, a, b);
+}
+Term atan2(const Term &a, const Term &b) {
+  static constexpr Term::Operators kAngle = {&kArctan2, &kArctan2, &kArctan2Scalar, &kRarctan2Scalar,
+                                             [](double x, double y) { return std::atan2(x, y); }};
+  return Term::combine(kAngle, a, b);
+}
+Term maximum(const Term &a, const Term &b) {
+  static constexpr Term::Operators kLarger = {&kBroadcastMaximum, &kBroadcastMaximum, &kMaximumScalar, nullptr,
+                                              [](double x, double y) { return std::max(x, y); }};
+  return Term::combine(kLarger, a, b);
+}
+Term minimum(const Term &a, const Term &b) {
+  static constexpr Term::Operators kSmaller = {&kBroadcastMinimum, &kBroadcastMinimum, &kMinimumScalar, nullptr,
+                                               [](double x, double y) { return std::min(x, y); }};
+  return Term::combine(kSmaller, a, b);
+}
 
 Term operator-(const Term &a) { return Term::apply(kNegative, a); }
 Term abs(const Term &x) { return Term::apply(kAbs, x); }
@@ -80,6 +110,7 @@ Term cbrt(const Term &x) { return Term::apply(kCbrt, x); }
 Term exp(const Term &x) { return Term::apply(kExp, x); }
 Term log(const Term &x) { return Term::apply(kLog, x); }
 Term log1p(const Term &x) { return Term::apply(kLog1p, x); }
+Term expm1(const Term &x) { return Term::apply(kExpm1, x); }
 Term sin(const Term &x) { return Term::apply(kSin, x); }
 Term cos(const Term &x) { return Term::apply(kCos, x); }
 Term sinh(const Term &x) { return Term::apply(kSinh, x); }

@@ -39,6 +39,7 @@ class Formula {
     double scalar;
     bool hasScalar;
     Value value;  // valid once it is emitted
+    bool isHeld = false;
   };
 
   int add(Step step) {
@@ -66,12 +67,14 @@ class Term {
   /// op(x), of the same shape as x, which must not be a number.
   static Term apply(const OpDef &op, const Term &x);
   /// The forms of one function of two operands: two tensors of one shape, two that broadcast, a tensor and a number, a
-  /// number and a tensor, two numbers.
+  /// number and a tensor, two numbers. Without `reversed`, a number in front becomes a tensor.
   struct Operators {
     const OpDef *equal, *broadcast, *scalar, *reversed;
     double (*numbers)(double, double);
   };
   static Term combine(const Operators &operators, const Term &a, const Term &b);
+  /// The term, through which no gradient flows: an emitted step carries `__stop_gradient__`.
+  static Term held(const Term &x);
 
  private:
   Term(Formula &formula, int step) : formula(&formula), step(step) {}
@@ -89,6 +92,10 @@ Term operator-(const Term &a);
 Term pow(const Term &a, const Term &b);
 Term greater(const Term &a, const Term &b);  // 1 where a > b, else 0
 Term hypot(const Term &a, const Term &b);    // sqrt(a² + b²)
+Term atan2(const Term &a, const Term &b);
+// At ties the gradient goes to the first operand alone.
+Term maximum(const Term &a, const Term &b);
+Term minimum(const Term &a, const Term &b);
 Term abs(const Term &x);
 Term sign(const Term &x);
 Term square(const Term &x);
@@ -98,6 +105,7 @@ Term cbrt(const Term &x);
 Term exp(const Term &x);
 Term log(const Term &x);
 Term log1p(const Term &x);
+Term expm1(const Term &x);
 Term sin(const Term &x);
 Term cos(const Term &x);
 Term sinh(const Term &x);

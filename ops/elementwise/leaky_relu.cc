@@ -289,14 +289,17 @@ Value drawSlopes(DecomposeRule &d) {
   return d.emit(kWhere, {d.emit(kInTraining, {ones}), drawn, fixed});
 }
 
+// Finite where it is not read: 0 times an infinite slope is not 0.
+Value expm1Below(DecomposeRule &d, Value x) { return d.emit(kExpm1, {d.emit(kMinimumScalar, {x}, {{"scalar", "0"}})}); }
+
 // y where x is not above 0.
 Value emitBelow(DecomposeRule &d, Value slopes) {
   const LeakyParams &p = d.params<LeakyParams>();
   const Value x = d.x(0);
   auto times = [&](Value v, double factor) { return d.emit(kMulScalar, {v}, {{"scalar", d.number(factor)}}); };
   switch (p.actType) {
-    case LeakyType::Elu: return times(d.emit(kExpm1, {x}), p.slope);
-    case LeakyType::Selu: return times(times(d.emit(kExpm1, {x}), kSeluAlpha), kSeluScale);
+    case LeakyType::Elu: return times(expm1Below(d, x), p.slope);
+    case LeakyType::Selu: return times(times(expm1Below(d, x), kSeluAlpha), kSeluScale);
     case LeakyType::Leaky: return times(x, p.slope);
     case LeakyType::Prelu: return d.emit(kElemwiseMul, {x, d.emit(kGammaSpread, {d.x(1), x})});
     case LeakyType::Rrelu: return d.emit(kElemwiseMul, {x, slopes});

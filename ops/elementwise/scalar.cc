@@ -1,6 +1,7 @@
 // Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/elementwise/comparison.cc.
 // Tested by tests/elementwise_ops_test.cc
 #include "ir/grad_rule.h"
+#include "ir/gradient_marks.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
 #include "ops/elementwise/integer_functions.h"
@@ -140,7 +141,11 @@ constinit const OpDef kPowerScalar =
 constinit const OpDef kRpowerScalar = withDecomposition(
     numeric<[](auto x, auto s) { return kPowerOf(s, x); }>({"_rpower_scalar", "_RPowerScalar", "_npi_rpower_scalar"},
                                                            "y = scalar ^ x", fromOutput<kBackwardRpowerScalar>),
-    broadcastNumberFirst<kBroadcastPower>);
+    [](DecomposeRule &d) {
+      if (d.params<ScalarParams>().scalar != 0) return broadcastNumberFirst<kBroadcastPower>(d);
+      // Its gradient is 0 everywhere, that of powers of 0 is not.
+      d.y(0, d.emit(kBroadcastPower, {numberOf(d, d.x(0)), d.x(0)}, {{kStopMark, "True"}}));
+    });
 
 // A NaN on either side is the result.
 constinit const OpDef kMaximumScalar =

@@ -74,12 +74,13 @@ inline Value numberLike(DecomposeRule &d, Value x) {
   return d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", scalarText(d)}});
 }
 
-/// The number as a tensor without axes, in the type of x.
-inline Value numberOf(DecomposeRule &d, Value x) {
-  const std::string values = ("(" + scalarText(d) + ",)").str();
+/// A number, by default the node's, as a tensor without axes, in the type of x.
+inline Value numberOf(DecomposeRule &d, Value x, llvm::StringRef text) {
+  const std::string values = ("(" + text + ",)").str();
   const Value number = d.emit(kConstant, {}, {{"dtype", "float64"}, {"shape", "()"}, {"values", values}});
   return d.emit(kCastLike, {number, x});
 }
+inline Value numberOf(DecomposeRule &d, Value x) { return numberOf(d, x, scalarText(d)); }
 /// y = Op(x, scalar) and y = Op(scalar, x), by an operator that broadcasts.
 template <const OpDef &Op> void broadcastNumber(DecomposeRule &d) { d.y(0, d.emit(Op, {d.x(0), numberOf(d, d.x(0))})); }
 template <const OpDef &Op> void broadcastNumberFirst(DecomposeRule &d) {

@@ -145,7 +145,8 @@ void smoothByChoosing(DecomposeRule &d) {
   const Value isStraight = d.emit(kGreaterScalar, {size}, {{"scalar", d.number(p.knee())}});
   const Value straight = d.emit(kMinusScalar, {size}, {{"scalar", d.number(p.knee() / 2)}});
   const StringRef halfSquare = d.number(p.scalar * p.scalar / 2);
-  const Value parabola = d.emit(kMulScalar, {d.emit(kSquare, {d.x(0)})}, {{"scalar", halfSquare}});
+  // The square of x may overflow where the product with σ² does not.
+  const Value parabola = d.emit(kElemwiseMul, {d.emit(kMulScalar, {d.x(0)}, {{"scalar", halfSquare}}), d.x(0)});
   d.y(0, d.emit(kWhere, {isStraight, straight, parabola}));
 }
 
@@ -199,10 +200,8 @@ constinit const OpDef kBackwardSmoothL1 = {
           const SmoothParams &p = d.params<SmoothParams>();
           const Value x = d.x(1);
           const Value outside = d.emit(kGreaterScalar, {d.emit(kAbs, {x})}, {{"scalar", d.number(p.knee())}});
-          const Value inside = d.emit(kRminusScalar, {outside}, {{"scalar", "1"}});
           const Value curved = d.emit(kMulScalar, {x}, {{"scalar", d.number(p.scalar * p.scalar)}});
-          const Value slope = d.emit(kElemwiseAdd, {d.emit(kElemwiseMul, {inside, curved}),
-                                                    d.emit(kElemwiseMul, {outside, d.emit(kSign, {x})})});
+          const Value slope = d.emit(kWhere, {outside, d.emit(kSign, {x}), curved});
           d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
         },
     .kernel = mapKernel<SmoothParams, kSmoothSlope>,
@@ -314,9 +313,9 @@ constinit const OpDef kQuadratic = {
     .decompose =
         [](DecomposeRule &d) {
           const QuadraticParams &p = d.params<QuadraticParams>();
-          const Value curved = d.emit(kMulScalar, {d.emit(kSquare, {d.x(0)})}, {{"scalar", d.number(p.a)}});
-          const Value line = d.emit(kMulScalar, {d.x(0)}, {{"scalar", d.number(p.b)}});
-          d.y(0, d.emit(kPlusScalar, {d.emit(kElemwiseAdd, {curved, line})}, {{"scalar", d.number(p.c)}}));
+          const Value steep = d.emit(kMulScalar, {d.x(0)}, {{"scalar", d.number(p.a)}});
+          const Value line = d.emit(kPlusScalar, {steep}, {{"scalar", d.number(p.b)}});
+          d.y(0, d.emit(kPlusScalar, {d.emit(kElemwiseMul, {line, d.x(0)})}, {{"scalar", d.number(p.c)}}));
         },
     .kernel = mapKernel<QuadraticParams, kParabola>,
 };

@@ -3,6 +3,7 @@
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/families.h"
+#include "ops/lowered_from.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -23,7 +24,7 @@ template <auto F, const OpDef &Lowered> constexpr OpDef straightThrough(NameList
   OpDef op = unary<F>(names, summary);
   op.kernelTypes = kFloatingAndIntegers;
   op.gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); };
-  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Lowered, {d.x(0)})); };
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Lowered, {d.x(0)}, {loweredFrom(d)})); };
   op.kernel = mapNumeric<F>;
   op.piece = mapPiece<[](auto x, auto base) { return F(base) + (x - base); }>;
   return op;
@@ -61,7 +62,7 @@ constinit const OpDef kGradientMultiplier = [] {
   op.flags.movesElements = true;
   op.kernelTypes = kFloatingAndIntegers;
   op.gradient = [](GradRule &g) { g.fused(kBackwardGradientMultiplier, {g.dy(0)}); };
-  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); };
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); };
   op.kernel = copyBytes;
   op.piece = multipliedPiece;
   return op;

@@ -19,16 +19,20 @@ constexpr double kDegree = 0.017453292519943295769;  // π/180
 constexpr Domain kWithinOne[] = {Domain::WithinOne}, kWithinOneSecond[] = {Domain::Any, Domain::WithinOne};
 constexpr Domain kAboveOne[] = {Domain::AboveOne}, kAboveOneSecond[] = {Domain::Any, Domain::AboveOne};
 
-// By exp(x / 2), because exp(x) overflows where cosh(x) does not. For sinh, half the difference of exp(x) and exp(-x)
-// would cancel near 0.
+// By exp(x / 2), because exp(x) overflows where cosh(x) does not. Each half is a function of x or of -x alone: then an infinite
+// slope is not multiplied by one that is 0.
 constexpr auto kCoshByExp = [](auto x) {
-  const auto root = exp(constant(x, 0.5) * x);
-  return constant(x, 0.5) * root * root + constant(x, 0.5) / root / root;
+  const auto half = constant(x, 0.5) * x, up = exp(half), down = exp(-half);
+  return constant(x, 0.5) * up * up + constant(x, 0.5) * down * down;
 };
-constexpr auto kSinhByTanh = [](auto x) { return tanh(x) * cosh(x); };
-// 1 - x is exact near 1, where 1 - x^2 would cancel.
-constexpr auto kArcsinByArctan = [](auto x) { return atan(x / sqrt(1 - x) / sqrt(1 + x)); };
-constexpr auto kArccosByArctan = [](auto x) { return 2 * atan(sqrt(1 - x) / sqrt(1 + x)); };
+// exp(x) - 1 = p · (p + 2), p = exp(x / 2) - 1; the difference of exp(x) and exp(-x) would cancel near 0.
+constexpr auto kSinhByExpm1 = [](auto x) {
+  const auto half = constant(x, 0.5) * x, up = expm1(half), down = expm1(-half);
+  return constant(x, 0.5) * up * (up + 2) - constant(x, 0.5) * down * (down + 2);
+};
+// 1 - x is exact near 1, where 1 - x^2 would cancel. By the angle of a point, whose slopes are finite where x is 1 or -1.
+constexpr auto kArcsinByAngle = [](auto x) { return atan2(x, sqrt(1 - x) * sqrt(1 + x)); };
+constexpr auto kArccosByAngle = [](auto x) { return 2 * atan2(sqrt(1 - x), sqrt(1 + x)); };
 constexpr auto kArctanhByLogs = [](auto x) { return constant(x, 0.5) * (log1p(x) - log1p(-x)); };
 
 // With u = 1 / (1 + |x|), 1 + x^2 is q / u^2, and q is from 1/2 to 1: no square overflows, and nothing is infinite at an infinite x.
@@ -97,7 +101,7 @@ constinit const OpDef kSin = function<[](auto x) { return sin(x); }, kBackwardSi
     {"sin", "_npi_sin", "_sparse_sin"}, "y = sin(x)", {.onnx = "Sin", .c = "y[i] = sin(x[i])"});
 constinit const OpDef kCos = function<[](auto x) { return cos(x); }, kBackwardCos>(
     {"cos", "_npi_cos", "_sparse_cos"}, "y = cos(x)", {.onnx = "Cos", .c = "y[i] = cos(x[i])"});
-constinit const OpDef kSinh = composed<[](auto x) { return sinh(x); }, kBackwardSinh, kSinhByTanh>(
+constinit const OpDef kSinh = composed<[](auto x) { return sinh(x); }, kBackwardSinh, kSinhByExpm1>(
     {"sinh", "_npi_sinh", "_sparse_sinh"}, "y = sinh(x)");
 constinit const OpDef kCosh = composed<[](auto x) { return cosh(x); }, kBackwardCosh, kCoshByExp>(
     {"cosh", "_npi_cosh", "_sparse_cosh"}, "y = cosh(x)");
@@ -109,9 +113,9 @@ namespace {
 constinit const OpDef kTan =
     composed<[](auto x) { return tan(x); }, kBackwardTan, [](auto x) { return sin(x) / cos(x); }>(
         {"tan", "_npi_tan", "_sparse_tan"}, "y = tan(x)");
-constinit const OpDef kArcsin = composed<[](auto x) { return asin(x); }, kBackwardArcsin, kArcsinByArctan>(
+constinit const OpDef kArcsin = composed<[](auto x) { return asin(x); }, kBackwardArcsin, kArcsinByAngle>(
     {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", kWithinOne);
-constinit const OpDef kArccos = composed<[](auto x) { return acos(x); }, kBackwardArccos, kArccosByArctan>(
+constinit const OpDef kArccos = composed<[](auto x) { return acos(x); }, kBackwardArccos, kArccosByAngle>(
     {"arccos", "_npi_arccos", "_sparse_arccos"}, "y = arccos(x)", kWithinOne);
 constinit const OpDef kArcsinh = function<[](auto x) { return asinh(x); }, kBackwardArcsinh>(
     {"arcsinh", "_npi_arcsinh", "_sparse_arcsinh"}, "y = arsinh(x)", {.onnx = "Asinh", .c = "y[i] = asinh(x[i])"});

@@ -4,6 +4,7 @@
 // written as formulas (functions.h); those with pieces, integers or gradients of their own are written out at the end.
 // Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
+#include "ops/elementwise/scalar_params.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 
@@ -82,8 +83,12 @@ constinit const OpDef kExpm1 = function<[](auto x) { return std::expm1(x); }, kB
      .c = "y[i] = expm1(x[i])"});
 constinit const OpDef kSqrt = function<[](auto x) { return sqrt(x); }, kBackwardSqrt>(
     {"sqrt", "_sparse_sqrt", "_npi_sqrt"}, "y = sqrt(x)", {.onnx = "Sqrt", .c = "y[i] = sqrt(x[i])"}, kPositive);
-constinit const OpDef kCbrt = composed<[](auto x) { return cbrt(x); }, kBackwardCbrt,
-                                       [](auto x) { return sign(x) * pow(abs(x), constant(x, 1.0 / 3)); }>(
+// The sign is 1 at 0, where the slope is infinite and not 0 · ∞.
+constexpr auto kCbrtByPower = [](auto x) {
+  const auto sign = 1 - 2 * greater(0, x);
+  return sign * pow(sign * x, constant(x, 1.0 / 3));
+};
+constinit const OpDef kCbrt = composed<[](auto x) { return cbrt(x); }, kBackwardCbrt, kCbrtByPower>(
     {"cbrt", "_sparse_cbrt", "_npi_cbrt"}, "cubic root: y^3 = x");
 constinit const OpDef kReciprocal =
     composed<[](auto x) { return 1 / x; }, kBackwardReciprocal>({"reciprocal", "_npi_reciprocal"}, "y = 1 / x");
@@ -215,7 +220,8 @@ constinit const OpDef kRelu = {
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardRelu>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", "0"}})); },
+    // At 0 the gradient goes to the 0.
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMaximum, {numberOf(d, d.x(0), "0"), d.x(0)})); },
     .kernel = mapNumeric<[](auto x) { return x <= decltype(x)(0) ? decltype(x)(0) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return base <= decltype(x)(0) ? decltype(x)(0) : x; }>,
 };

@@ -8,6 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss/loss_params.h"
+#include "ops/lowered_from.h"
 #include "ops/primitives.h"
 
 #include <algorithm>
@@ -105,7 +106,7 @@ constinit const OpDef kBlockGrad = {
     .flags = {.isConstantInGradcheck = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {{kStopMark, "True"}})); },
     .kernel = copyBytes,
 };
 
@@ -121,7 +122,7 @@ constinit const OpDef kMakeLoss = {
     .flags = {.isConstantInGradcheck = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
     .kernel = copyBytes,
     .impliedLoss = sumLoss,
     .ignoresHead = true,
@@ -147,7 +148,7 @@ constinit const OpDef kMakeLossOutput = {
           if (isValidNormalized(g.kind())) operands.push_back(g.x(0));
           g.fused(kBackwardMakeLoss, operands);
         },
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
     .kernel = copyBytes,
     .impliedLoss =
         [](const KernelCall &call) {

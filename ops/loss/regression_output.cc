@@ -11,6 +11,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
+#include "ops/lowered_from.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -203,7 +204,7 @@ constinit const OpDef kLinearRegressionOutput = {
     .flags = {.isConstantInGradcheck = true},
     .gradient = lossRule<kLinearGrad>,
     .hostGradient = hostRule<kBackwardLinear>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf<Regression::Linear>,
     .ignoresHead = true,
@@ -225,7 +226,7 @@ constinit const OpDef kLogisticRegressionOutput = {
     .domains = kProbabilityLabel,
     .gradient = lossRule<kLogisticGrad>,
     .hostGradient = hostRule<kBackwardLogistic>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSigmoid, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSigmoid, {d.x(0)}, {loweredFrom(d)})); },
     .kernel = mapFloating<Logistic{}>,
     .impliedLoss = lossOf<Regression::Logistic>,
     .ignoresHead = true,
@@ -246,7 +247,7 @@ constinit const OpDef kMaeRegressionOutput = {
     .flags = {.isConstantInGradcheck = true},
     .gradient = lossRule<kMaeGrad>,
     .hostGradient = hostRule<kBackwardMae>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf<Regression::Mae>,
     .ignoresHead = true,

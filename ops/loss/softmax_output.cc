@@ -13,6 +13,7 @@
 #include "ops/families.h"
 #include "ops/loss/softmax_loss.h"
 #include "ops/loss/softmax_parts.h"
+#include "ops/lowered_from.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -131,7 +132,11 @@ constinit const OpDef kSoftmaxOutput = {
           if (takesHead(g.kind())) attrs = g.context().withAttrs(attrs, {{"out_grad", "False"}});
           g.fused(kBackwardSoftmaxOutput, SmallVector<Value, 2>{g.y(0), g.x(1)}, attrs);
         },
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSoftmaxOutputSoftmax, {d.x(0)}, d.attrs())); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const Attrs attrs = d.context().withAttrs(d.attrs(), {loweredFrom(d)});
+          d.y(0, d.emit(kSoftmaxOutputSoftmax, {d.x(0)}, attrs));
+        },
     .kernel =
         [](const KernelCall &call) {
           const SoftmaxRows rows(call.params<SoftmaxOutputParams>(), call.out[0].shape);

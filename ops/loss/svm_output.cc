@@ -11,6 +11,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss/class_labels.h"
+#include "ops/lowered_from.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
@@ -153,7 +154,7 @@ constinit const OpDef kSvmOutput = {
           g.fused(kBackwardSvmOutput, {g.x(1), g.x(0)});
         },
     .hostGradient = [](GradRule &g) { g.fused(kBackwardSvmOutput, {g.x(1), g.y(0)}); },
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf,
     .ignoresHead = true,

@@ -2,6 +2,7 @@
 #include "passes/gradient/select.h"
 
 #include "ir/attr_spec.h"
+#include "ir/gradient_marks.h"
 
 using namespace llvm;
 
@@ -24,8 +25,6 @@ bool isMarked(const Attrs &attrs, StringRef key) {
   return mark && parseAttr(*mark, arena, isTrue) && isTrue;
 }
 
-constexpr StringRef kStop = "__stop_gradient__";
-
 // By kind: whether its nodes are marked.
 BitVector markedKinds(const Graph &graph, StringRef key) {
   BitVector marked;
@@ -47,7 +46,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   // P-06: as if everything computed were requested, so that the walk visits everything that the y depend on.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
   if (hasCuts) carrying.reset(cut);
-  const BitVector isMarked = markedKinds(graph, kStop);
+  const BitVector isMarked = markedKinds(graph, kStopMark);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     mutates |= !graph.kind(id).mutated.isEmpty();
@@ -69,7 +68,9 @@ void Selection::cutOutputs(const Graph &graph, NodeId n) {
   carrying.reset(first, end);
 }
 
-bool isMarkedStopped(const Graph &graph, NodeId n) { return isMarked(graph.attrs(n), kStop); }
+bool isMarkedStopped(const Graph &graph, NodeId n) { return isMarked(graph.attrs(n), kStopMark); }
+
+bool isMarkedStopped(const NodeKind &kind) { return isMarked(kind.attrs, kStopMark); }
 
 std::vector<Value> tappedEntries(const Graph &graph) {
   std::vector<Value> entries;

@@ -7,6 +7,7 @@
 #include "ir/bodies.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
+#include "ir/gradient_marks.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -68,6 +69,8 @@ class BackwardWalk {
     if (!wantsAny && state.options.reach == ReachPolicy::Ignore) return Error::success();
     SmallVector<Value, 4> heads;
     if (!aggregateOutputs(n, heads)) return Error::success();
+    if (const std::optional<StringRef> from = kind.attrs.get(kLoweredFromMark); from && !areZero(heads))
+      return hasLostGradient(n, *from);
     if (kind.op->gradient) return applyRule(n, heads, wanted);
     if (kind.op->isDifferentiable()) return applyDecomposition(n, heads);
     if (kind.op->flags.hasNoGradient || areZero(heads)) return Error::success();  // ZERO-04
@@ -117,6 +120,15 @@ class BackwardWalk {
                                                      "' has no gradient registered, and the gradient passes through it")
         .at(user)
         .remedy(Remedy::StopGradient, "stop the gradient there, or request other variables", reachedOutputs(n, heads));
+  }
+
+  // Its operator has the values of the one that it replaces, but not the gradient.
+  Error hasLostGradient(NodeId n, StringRef from) {
+    return Failure(ErrorKind::NotDifferentiable, "the gradient passes through node '" + builder.name(n) + "' (" +
+                                                     builder.kind(n).spelling + "), which was lowered from " + from +
+                                                     " and lacks the gradient that " + from + " defines")
+        .at(sums.originOf(n))
+        .note("differentiate the graph before it is lowered");
   }
 
   Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {
@@ -309,6 +321,7 @@ class BackwardWalk {
     carriesExtra.resize(last - state.numBase);
     for (uint32_t m = first; m < last; ++m) {
       const NodeKind &kind = builder.kind(NodeId(m));
+      if (isMarkedStopped(kind)) continue;
       ArrayRef<Value> inputs = builder.inputs(NodeId(m));
       for (size_t i = 0; i < inputs.size() && !carriesExtra[m - state.numBase]; ++i)
         if (Selection::flows(kind, i) && receives(inputs[i])) carriesExtra.set(m - state.numBase);

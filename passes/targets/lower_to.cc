@@ -17,6 +17,7 @@
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/grad_rule.h"
+#include "ir/gradient_marks.h"
 #include "ops/control/relocated.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -288,10 +289,33 @@ class Lowering {
         if (Error error = visitEmitted(NodeId(level.next++))) return error;
         continue;
       }
+      if (Error error = keepMarks(level)) return error;
       for (size_t o = 0; o < level.outputs.size(); ++o)
         entries.replace(Value{level.node, static_cast<uint16_t>(o)}, level.outputs[o]);
       order.note(level.node, level.firstMade, made.size());
       levels.pop_back();
+    }
+    return Error::success();
+  }
+
+  // What the replaced node says about its gradient (ir/gradient_marks.h) holds for its outputs, whatever yields them now.
+  Error keepMarks(Level &level) {
+    SmallVector<AttrText, 2> marks;
+    for (StringRef key : {kStopMark, kLoweredFromMark})
+      if (std::optional<StringRef> mark = builder.kind(level.node).attrs.get(key)) marks.push_back({key, *mark});
+    if (marks.empty()) return Error::success();
+    for (Value &output : level.outputs) {
+      if (!output.isValid()) continue;
+      output = entries.place(output);
+      if (!is_contained(ArrayRef<NodeId>(made).drop_front(level.firstMade), output.node)) {
+        made.push_back(builder.addKind(*ctx.ops.wellKnown.copy, output, NodeId()));
+        output = Value{made.back()};
+        entries.addUpTo(builder.numNodes());
+      }
+      const NodeKind &kind = builder.kind(output.node);
+      Expected<KindRef> marked = ctx.kindLike(kind, ctx.withAttrs(kind.attrs, marks), kind.bodies);
+      if (!marked) return marked.takeError();
+      builder.setKind(output.node, builder.kindId(*marked));
     }
     return Error::success();
   }

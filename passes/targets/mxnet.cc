@@ -4,6 +4,7 @@
 #include "passes/targets/target.h"
 
 #include "ir/grad_rule.h"
+#include "ops/lowered_from.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -98,10 +99,11 @@ const OpDef &op(DecomposeRule &d, StringRef name) {
   return *found;
 }
 
-// MXNet's gradient operator reads the output and takes no head gradient: with out_grad it would multiply by the output.
+// MXNet's gradient operator reads the output, through which nothing differentiates (loweredFrom), and takes no head gradient: with
+// out_grad it would multiply by the output.
 void softmaxOutputGrad(DecomposeRule &d) {
   if (!d.forward(0).isValid()) return;
-  Attrs attrs = d.attrs();
+  Attrs attrs = d.context().withAttrs(d.attrs(), {loweredFrom(d)});
   if (d.numInputs() == 3) attrs = d.context().withAttrs(attrs, {{"out_grad", "False"}});
   Value loss = d.emit(op(d, "_backward_SoftmaxOutput"), SmallVector<Value, 2>{d.forward(0), d.x(1)}, attrs);
   d.y(0, d.numInputs() == 3 ? d.emit(kElemwiseMul, {loss, d.x(2)}) : loss);
@@ -136,7 +138,9 @@ void softmaxOutputTarget(DecomposeRule &d) {
 }
 
 void regressionGrad(DecomposeRule &d, StringRef backward) {
-  if (d.forward(0).isValid()) d.y(0, d.emit(op(d, backward), SmallVector<Value, 2>{d.x(1), d.forward(0)}, d.attrs()));
+  if (!d.forward(0).isValid()) return;
+  const Attrs attrs = d.context().withAttrs(d.attrs(), {loweredFrom(d)});
+  d.y(0, d.emit(op(d, backward), SmallVector<Value, 2>{d.x(1), d.forward(0)}, attrs));
 }
 
 void repeatAxesLike(DecomposeRule &d) {

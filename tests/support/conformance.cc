@@ -122,6 +122,7 @@ Orders::Orders(Context &context, const SampleGraph &sample, uint32_t number)
       for (size_t k = 0; k < weights.values.size(); ++k) weights.values[k] = drawNumber(order, i + 10 * k);
       bindings["p" + std::to_string(order) + "_" + std::to_string(i)] = weights;
     }
+    this->variables.push_back(variables);
     Expected<Graph> next = derivativeGraph(context, graphs.back(), variables, order, &bindings);
     if (!next) {
       failure = describeError(next.takeError());

@@ -8,6 +8,11 @@
 #include "tests/support/derivative.h"
 
 #include <map>
+#include <set>
+
+namespace gradc {
+struct Target;
+}
 
 namespace gradc::testing {
 
@@ -28,6 +33,7 @@ struct Orders {
   Orders(Context &context, const SampleGraph &sample, uint32_t number);
 
   std::vector<Graph> graphs;
+  std::vector<std::vector<std::string>> variables;  // of each graph but the last: what the next has the gradients of
   Bindings bindings;
   std::string failure;
 };
@@ -59,6 +65,11 @@ Findings checkLowering(Context &context, const Graph &graph, const Bindings &bin
 /// first axis of every variable. Operators for which that cannot be done go to `missing`, each with the reason.
 Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
                          bool knowsFirstAxis, std::map<const OpDef *, std::string> &missing);
+/// Lowering and differentiating commute: a graph and what it is lowered to have equal values, and equal gradients when
+/// the lowered form is differentiated, at points where functions have kinks and ties and where they overflow, in every
+/// floating type. Where the lowered form refuses, `refused` gets the operator that it names.
+Findings checkLoweredGradients(Context &context, const SampleGraph &sample, const Orders &orders, uint32_t order,
+                               const Target &target, std::set<std::string> &refused);
 /// Kernels in float32 agree with those in float64.
 Findings checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 

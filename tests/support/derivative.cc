@@ -151,7 +151,7 @@ class Checker {
 }  // namespace
 
 Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
-                                uint32_t order, const Bindings *bindings) {
+                                uint32_t order, const Bindings *bindings, const InferOptions &types) {
   GradientRequest request;
   for (const std::string &name : variables) request.wrt.push_back({Value{nodeNamed(graph, name)}, Request::Write});
   for (size_t i = 0; i < graph.heads().size(); ++i)
@@ -162,7 +162,7 @@ Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vecto
   options.integers = IntegerPolicy::Permissive;
   std::optional<Inference> known;
   if (bindings) {
-    Expected<Inference> inferred = infer(context, graph, hintsOf(graph, *bindings), InferOptions());
+    Expected<Inference> inferred = infer(context, graph, hintsOf(graph, *bindings), types);
     if (!inferred) return inferred.takeError();
     options.inference = &known.emplace(std::move(*inferred));
   }

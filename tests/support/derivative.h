@@ -33,7 +33,8 @@ Findings checkDerivatives(Context &context, const Graph &graph, std::vector<std:
 /// which is extended by the head variables that it makes, named "p<order>_<i>". Shapes are those of the bindings, if
 /// there are any.
 llvm::Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
-                                      uint32_t order, const Bindings *bindings = nullptr);
+                                      uint32_t order, const Bindings *bindings = nullptr,
+                                      const InferOptions &types = InferOptions());
 
 /// A number of (-1.2, 1.2), at least 0.1 away from 0; the same for equal arguments.
 double drawNumber(uint64_t stream, uint64_t index);
