@@ -177,6 +177,46 @@ TEST_P(BlockRules, A_19_TranslationAndRuleAgreeInBothOrders) {
   EXPECT_LT(centralDifference(engine.names, values, bound, projected), 1e-6);
 }
 
+/// Makes parameters of the constants of a sample, and returns their names.
+std::vector<std::string> trackConstants(BlockProgram &program) {
+  std::vector<std::string> names;
+  for (BlockVariable &variable : program.blocks[0].variables) {
+    const std::string name = program.text(variable.name).str();
+    if (name[0] != 'x' || variable.dtype != FluidType::Fp64) continue;
+    variable.stopsGradient = false;
+    variable.isParameter = true;
+    program.parameters.push_back({variable.name, true});
+    names.push_back(name);
+  }
+  return names;
+}
+
+TEST_P(BlockRules, A_19_WhatPaddleLeavesOutIsNamed) {
+  const RuleSample &sample = GetParam();
+  TestContext context;
+  BlockFile file = programOfSample(context, sample);
+  const std::vector<std::string> constants = trackConstants(file.program);
+  if (constants.empty() || sample.type == "batch_norm") GTEST_SKIP() << "no operand without a gradient";
+  const Bound bound = valuesOfSample(file.program, sample);
+  const Gradients engine = engineGradients(context, file);
+  const std::vector<Array> values = run(context, engine, bound);
+  BlockGraphOptions options;
+  options.heads = {"loss"};
+  const Graph loss = cantFail(graphOfBlocks(context, file.program, options)).graph;
+  const Gradients forward{loss, {}, {loss.heads().begin(), loss.heads().end()}};
+  auto sum = [&](const Bound &moved) { return readElement(run(context, forward, moved)[0].view(), 0); };
+  EXPECT_LT(centralDifference(engine.names, values, bound, sum), 1e-7);
+  const FluidResult emitted = cantFail(appendBackward(context, BlockProgram(file.program), requestOf(*file.call)));
+  for (auto [name, value] : zip(engine.names, values)) {
+    const bool isGiven =
+        any_of(emitted.pairs, [&](const FluidPair &pair) { return emitted.program.text(pair.variable) == name; });
+    const bool isNamed = any_of(emitted.lost, [&](const LostGradient &lost) { return lost.variable == name; });
+    EXPECT_NE(isGiven, isNamed) << name;
+    EXPECT_EQ(isGiven, !is_contained(constants, name)) << name;
+    EXPECT_NE(dot(value, value), 0) << name;
+  }
+}
+
 /// Declares a variable like another one.
 void declareLike(BlockProgram &program, const std::string &name, TextId like) {
   BlockVariable variable = *program.find(0, like);

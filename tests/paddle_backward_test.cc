@@ -25,6 +25,7 @@ const std::map<std::string, std::string> kDifferences = {
     {"gradients_multi_target", "D-25: a target that another one is made of"},
     {"gradients_target_is_interior", "D-25: a target that another one is made of"},
     {"loss_nonscalar", "D-24: the seed of a loss of several elements"},
+    {"loss_stop_gradient", "the flag of a target does not stop its gradient"},
     {"while_captured_var", "D-28: a value that the loop overwrites is copied"},
     {"while_cond", "D-28: a state that a block within reads is copied"},
     {"while_nested", "D-28: a state that is written twice is copied"},

@@ -37,6 +37,7 @@ DIFFERENT = {
     "gradients_multi_target": INTERIOR,
     "gradients_target_is_interior": INTERIOR,
     "loss_nonscalar": "D-24: Paddle seeds a loss of several elements with one",
+    "loss_stop_gradient": "the flag of a target does not stop its gradient",
     "recompute_checkpoints": "recomputation is not offered for programs of blocks",
     "while_captured_var": COPIED,
     "while_cond": COPIED,

@@ -52,9 +52,12 @@ class Backward {
     noGradNames = NameSet(resolved->noGradNames);
     errorClips = std::move(resolved->errorClips);
     numberOps(program);
+    const std::vector<TextId> flagged = liftFlags(program, request.block, targets);
     matchOwnerSlots(program);
     if (Error error = prepareRecurrent(context, program)) return error;
     separateValues();
+    const std::vector<TextId> sources = isGradients ? inputs : parametersOf(program, request);
+    std::vector<LostGradient> lost = findLostGradients(program, request.block, targets, sources, noGradNames);
     arrays.choose();
     numForward = program.blocks.size();
     targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
@@ -72,8 +75,9 @@ class Backward {
     Expected<std::vector<FluidPair>> pairs =
         isGradients ? gradientsOfInputs(places) : parameterPairs(context, program, request, targetBlock, places);
     if (!pairs) return pairs.takeError();
+    for (TextId name : flagged) program.find(request.block, name)->stopsGradient = true;
     forgetNumbers(program);
-    return FluidResult{std::move(program), std::move(*pairs)};
+    return FluidResult{std::move(program), std::move(*pairs), std::move(lost)};
   }
 
  private:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "formats/blocks/block_program.h"
+#include "formats/blocks/lost_gradients.h"
 #include "formats/blocks/sum_gradients.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -28,7 +29,7 @@ struct FluidRequest {
   enum class Api : uint8_t { AppendBackward, Gradients };
 
   Api api = Api::AppendBackward;
-  /// Variables of `block` to differentiate: the loss, or the targets of `Gradients`.
+  /// Variables of `block` to differentiate: the loss, or the targets of `Gradients`. Their flags do not count.
   std::vector<std::string> targets;
   uint32_t block = 0;
   /// The head gradient of each target; ones for an empty name or without a list.
@@ -56,6 +57,8 @@ struct FluidResult {
   BlockProgram program;
   /// `AppendBackward`: parameters that have a gradient. `Gradients`: one for each input.
   std::vector<FluidPair> pairs;
+  /// What Paddle's operators leave out of them.
+  std::vector<LostGradient> lost;
 };
 
 /// Errors: those of verifyBlocks and verifySlots; UnknownName for names the program does not have; ForeignEntry (E-44) for targets of another

@@ -3,9 +3,11 @@
 
 #include "formats/blocks/first_reads.h"
 #include "formats/blocks/gradient_op.h"
+#include "formats/blocks/lost_gradients.h"
 #include "formats/blocks/named_variables.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/stacked_arrays.h"
+#include "formats/blocks/visible_variables.h"
 #include "ir/context.h"
 #include "passes/requests.h"
 
@@ -94,11 +96,19 @@ bool BlockReader::repeatsFlags(size_t at) const {
     const BlockVariable *read = block ? program.find(*block, name) : nullptr;
     const bool isFloat = read && read->dtype && isFloating(dtypeOf(*read->dtype));
     readsCarried |= carried.contains(name.value);
-    return isFloat && (*block != index || !read->stopsGradient);
+    return isFloat && (*block != index || !isFlagged({*block, name}));
   };
   for (const BlockSlot &slot : op(at).inputs)
     if (llvm::any_of(slot.variables, isOther)) return false;
   return readsCarried;
+}
+
+Value BlockReader::constant(Value v) {
+  return {cantFail(builder.add(*context.ops.find("BlockGrad"), {v}, {""})), 0, 0};
+}
+
+bool BlockReader::isFlagged(DeclaredName name) const {
+  return variable(name).stopsGradient && !(name.block == 0 && all.heads.contains(name.name.value));
 }
 
 // The value of a name whose gradient is cut is a constant for its readers. Carried state is exempt: its flag is about the value
@@ -106,8 +116,7 @@ bool BlockReader::repeatsFlags(size_t at) const {
 Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const BlockVariable &record = variable(name);
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
-  const bool isHead = index == 0 && all.heads.contains(name.name.value);  // flags of targets never count
-  const bool isCut = (record.stopsGradient && name.block == index && !isHead) || all.noGrad.contains(name.name.value);
+  const bool isCut = (isFlagged(name) && name.block == index) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
   if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
   if (!all.noGrad.contains(name.name.value) && repeatsFlags(at)) {
@@ -115,7 +124,21 @@ Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
     return v;
   }
   carried.erase(name.name.value);
-  return {cantFail(builder.add(*context.ops.find("BlockGrad"), {v}, {""})), 0, 0};
+  return constant(v);
+}
+
+// They come before the operator's own nodes, which its gradient operator finds by their order.
+void BlockReader::holdLostInputs(size_t at) {
+  heldInputs.clear();
+  const StringRef type = program.text(op(at).type);
+  if (!options.holdsLost || !findBlockOp(type)) return;
+  for (const BlockSlot &slot : op(at).inputs) {
+    if (passesGradient(type, program.text(slot.name))) continue;
+    for (auto [i, name] : enumerate(slot.variables))
+      if (isFloatTensor(visibleVariable(program, index, name)) && !isFlagged(declared(name)) &&
+          !isUpdated(op(at), name))
+        heldInputs.push_back({program.text(slot.name), i, constant(read(name))});
+  }
 }
 
 Expected<Value> BlockReader::readOrZeros(DeclaredName name, size_t at) {
@@ -131,6 +154,12 @@ Expected<Value> BlockReader::readOrZeros(DeclaredName name, size_t at) {
   Expected<NodeId> zeros = builder.add(*context.ops.find("_zeros"), {}, {"", attrs});
   if (!zeros) return zeros.takeError();
   return Value{*zeros, 0, 0};
+}
+
+Expected<Value> BlockReader::readInput(const BlockBody &body, size_t input, size_t at) {
+  const DeclaredName name = body.inputs[input].name;
+  const bool isVariable = index == 0 && body.isRead[input] && !all.arrays.contains(name.name.value);
+  return isVariable ? read(name) : readOrZeros(name, at);
 }
 
 Error BlockReader::readOps() {
@@ -187,6 +216,7 @@ Error BlockReader::readOp(size_t at) {
   const bool isRecorded =
       all.hasGradientOps && !isGradient() && !isArrayOp && (findBlockOp(type) || formOfGradient(type));
   std::vector<Value> inputs = isRecorded ? inputsForGradient(*this, at) : std::vector<Value>();
+  holdLostInputs(at);
   const uint32_t firstNode = builder.numNodes();
   if (findBlockOp(type)) {
     if (Error error = readRow(at)) return error;
@@ -201,7 +231,9 @@ Error BlockReader::readOp(size_t at) {
 
 Error BlockReader::readRow(size_t at) {
   Error broken = Error::success();
-  OpTranslation translation(builder, program, index, at, op(at), [&](StringRef slot, size_t, TextId name) {
+  OpTranslation translation(builder, program, index, at, op(at), [&](StringRef slot, size_t i, TextId name) {
+    for (const HeldInput &input : heldInputs)
+      if (input.slot == slot && input.i == i) return input.value;
     if (slot != kArraySlot) return read(name);
     const DeclaredName known = declared(name);
     const bool isFirst = known.block == index && !positions.contains(known.key());
@@ -217,7 +249,10 @@ Error BlockReader::readRow(size_t at) {
   if (!outs) return outs.takeError();
   for (const OpTranslation::Written &out : *outs) {
     const DeclaredName name = declared(out.name);
-    write(name, stopped(name, out.value, at));
+    Value v = stopped(name, out.value, at);
+    if (options.holdsLost && !passesGradient(program.text(op(at).type), out.slot) && !isUpdated(op(at), out.name))
+      v = constant(v);
+    write(name, v);
   }
   return Error::success();
 }

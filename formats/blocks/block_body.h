@@ -111,7 +111,7 @@ struct BlockReaders {
   Context &context;
   const BlockProgram &program;
   const BlockGraphOptions &options;
-  DenseSet<uint32_t> noGrad, heads;                        // names
+  DenseSet<uint32_t> noGrad, heads, arrays;                // names; those of the root
   std::vector<std::unique_ptr<BlockBody>> bodies = {};     // by block
   std::vector<std::unique_ptr<BlockReader>> readers = {};  // by block, while it may be needed
   struct Owner {
@@ -146,6 +146,13 @@ class BlockReader {
     std::vector<Value> inputs, outputs;
   };
 
+  /// What an operator is given in the place of an operand.
+  struct HeldInput {
+    llvm::StringRef slot;
+    size_t i;
+    Value value;
+  };
+
   llvm::Error readOp(size_t at);
   /// BlockOrigins of this block.
   std::vector<uint32_t> opsOf(const Frozen &frozen) const;
@@ -171,10 +178,19 @@ class BlockReader {
   Value read(TextId name);
   /// The value before an operator that may leave it unchanged; zeros if there is none.
   llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
+  /// The value that a block begins with, for an input of its body. If the block needs one and the root has none, the name is a
+  /// variable.
+  llvm::Expected<Value> readInput(const BlockBody &body, size_t input, size_t at);
   void write(DeclaredName name, Value v);
   /// Writes a value that an inner block made: a flag of the name does not count.
   void writeCarried(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
+  /// Whether the variable stops gradients, and is no target.
+  bool isFlagged(DeclaredName name) const;
+  /// With options.holdsLost: constants in the place of the operands through which no gradient gets in Paddle.
+  void holdLostInputs(size_t at);
+  /// The value without its gradient.
+  Value constant(Value v);
   /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried name.
   bool repeatsFlags(size_t at) const;
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
@@ -243,6 +259,7 @@ class BlockReader {
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
   DenseMap<uint32_t, std::vector<uint32_t>> flowOperands;  // by block: the node's operand for each input of the body
   std::vector<uint32_t> opOf;                              // by node: BlockOrigins
+  std::vector<HeldInput> heldInputs;                       // of the operator that is read
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   /// Operators, by type and what their gradients read, and by the operands that have gradients as well (ForwardSearch).
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;

@@ -65,7 +65,7 @@ Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &pro
   options.heads = targets;
   if (call.targetGradients)  // as heads, so that they are in the graph
     for (const std::optional<std::string> &name : *call.targetGradients)
-      if (name) options.heads.push_back(*name);
+      if (name) options.heads.push_back(*name), ++options.numSeeds;
   Expected<BlockGraph> forward = graphOfBlocks(context, program, options);
   if (!forward) return forward.takeError();
   BlockGradient gradient{std::move(*forward), {}, {}, {}};
@@ -80,7 +80,7 @@ Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &pro
     if (!id) return id.takeError();
     const BlockName *known = gradient.forward.find(name);
     const Value x = known ? asX(graph, *known) : Value();
-    const bool isFlagged = x.isValid() && graph.isVariable(x.node) && program.find(0, *id)->stopsGradient;
+    const bool isFlagged = program.find(0, *id)->stopsGradient && !is_contained(targets, name);
     if (!x.isValid() || isFlagged || cut.contains(name)) {
       gradient.unreached.push_back(name);
       continue;

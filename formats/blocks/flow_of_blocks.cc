@@ -53,11 +53,10 @@ Error BlockReader::readWhile(size_t at) {
   if (body.results.empty()) return Error::success();  // it changes nothing
   SmallVector<Value, 8> inputs;
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positionOf;
-  for (const BlockInput &input : body.inputs) {
-    const DeclaredName name = input.name;
-    Expected<Value> value = readOrZeros(name, at);
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    Expected<Value> value = readInput(body, i, at);
     if (!value) return value.takeError();
-    positionOf.try_emplace(name.key(), static_cast<uint32_t>(inputs.size()));
+    positionOf.try_emplace(body.inputs[i].name.key(), static_cast<uint32_t>(inputs.size()));
     inputs.push_back(*value);
   }
   const DeclaredName condition = declared(conditions[0]);
@@ -98,8 +97,8 @@ Error BlockReader::readConditional(size_t at) {
   const BlockBody &body = *all.bodies[*op.subBlock];
   if (body.results.empty()) return Error::success();
   SmallVector<Value, 8> inputs = {read(conditions[0])};
-  for (const BlockInput &input : body.inputs) {
-    Expected<Value> value = readOrZeros(input.name, at);
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    Expected<Value> value = readInput(body, i, at);
     if (!value) return value.takeError();
     inputs.push_back(*value);
   }

@@ -3,6 +3,8 @@
 
 #include "formats/blocks/block_attrs.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -25,19 +27,30 @@ BlockOp seed(Context &context, BlockProgram &program, StringRef type, TextId fro
   return op;
 }
 
+/// Gradient operators that look at axes of the gradient they are given, and of which Paddle's fail where the loss has several and
+/// the seed has one.
+bool needsAxes(StringRef type) {
+  return StringSwitch<bool>(type)
+      .Cases("argsort", "flip", "kthvalue", "roll", "slice", "split", "strided_slice", "top_k_v2", "transpose2", true)
+      .Cases("conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "depthwise_conv2d", "unbind", "unstack", true)
+      .Default(false);
+}
+
 }  // namespace
 
 BlockOp makeLossSeed(Context &context, BlockProgram &program, GradientNames &names, uint32_t block, TextId loss) {
+  bool hasAxes = false;
   for (BlockOp &op : reverse(program.blocks[block].ops))
     if (anyVariable(op.outputs, [&](TextId name) { return name == loss; })) {
       op.attrs = context.withAttrs(op.attrs, {{"op_role", intAttrText(AttrTag::Int, kLoss)}});
+      hasAxes = needsAxes(program.text(op.type));
       break;
     }
-  // Paddle has [1] for every shape that is not [] (D-24).
+  // Paddle has [1] for every shape that is not [] (D-24), which serves where no axes are read.
   const BlockVariable &variable = *program.find(block, loss);
   SmallVector<int64_t, 4> shape = variable.shape;
   if (any_of(shape, [](int64_t size) { return size < 0; })) return makeOnes(context, program, names, block, loss);
-  if (!shape.empty() && all_of(shape, [](int64_t size) { return size == 1; })) shape.assign(1, 1);
+  if (!hasAxes && !shape.empty() && all_of(shape, [](int64_t size) { return size == 1; })) shape.assign(1, 1);
   const std::string dtype = dtypeText(variable), no = boolAttrText(false), place = intAttrText(AttrTag::Int, -1),
                     sizes = intsAttrText(AttrTag::Longs, shape), text = stringAttrText(AttrTag::String, ""),
                     one = floatAttrText(AttrTag::Float, 1);

@@ -38,11 +38,17 @@ class Blocks {
     all.gradients.resize(numBlocks);
     for (const std::string &name : options.noGrad)
       if (const TextId id = program.texts.find(name); id.isValid()) all.noGrad.insert(id.value);
-    for (const std::string &name : options.heads)
+    for (const std::string &name : ArrayRef(options.heads).drop_back(options.numSeeds))
       if (const TextId id = program.texts.find(name); id.isValid()) all.heads.insert(id.value);
     all.owners[0].isRun = true;
     for (uint32_t i = 0; i < numBlocks; ++i)
       for (size_t at = 0; at < program.blocks[i].ops.size(); ++at) findOwned(i, at);
+  }
+
+  /// Names of the root that are arrays in the program before they became tensors.
+  void noteArrays(const BlockProgram &given) {
+    for (const BlockVariable &variable : given.blocks[0].variables)
+      if (variable.kind == FluidType::LodTensorArray) all.arrays.insert(variable.name.value);
   }
 
   Expected<BlockGraph> root() {
@@ -163,7 +169,9 @@ Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program
       if (!changed) changed.emplace(program);
       for (StringRef text : missing) changed->intern(text);
     }
-    return Blocks(context, changed ? *changed : program, options).root();
+    Blocks blocks(context, changed ? *changed : program, options);
+    blocks.noteArrays(program);
+    return blocks.root();
   });
 }
 

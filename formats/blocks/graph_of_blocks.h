@@ -18,6 +18,10 @@ struct BlockGraphOptions {
   /// Names whose gradients are cut, in addition to variables with stop_gradient, at each value written to one in any block.
   std::vector<std::string> noGrad = {};
   int64_t maxIterations = 10'000;  // of each `while`
+  uint32_t numSeeds = 0;           // of the heads, at their end: head gradients, no targets
+  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as it is for gradients that
+  /// the program has.
+  bool holdsLost = false;
 };
 
 /// The values of a name in the root.

@@ -76,7 +76,10 @@ Error BlockReader::readRecurrent(size_t at) {
   const ArrayRef<DeclaredName> around = ArrayRef(body.results).drop_front(op->outputs.size() + op->states.size());
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> carriedAt;
   for (const DeclaredName &name : around) {
-    Expected<Value> first = readOrZeros(name, at);
+    const auto input = find_if(body.inputs, [&](const BlockInput &one) { return one.name.key() == name.key(); });
+    Expected<Value> first = input == body.inputs.end()
+                                ? readOrZeros(name, at)
+                                : readInput(body, static_cast<size_t>(input - body.inputs.begin()), at);
     if (!first) return first.takeError();
     carriedAt[name.key()] = static_cast<uint32_t>(operands.size());
     operands.push_back(*first);

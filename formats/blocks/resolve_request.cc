@@ -73,6 +73,28 @@ Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &p
   return resolved;
 }
 
+std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, ArrayRef<TextId> targets) {
+  std::vector<TextId> flagged;
+  for (TextId name : targets) {
+    BlockVariable &target = *program.find(block, name);
+    if (!target.stopsGradient) continue;
+    target.stopsGradient = false;
+    flagged.push_back(name);
+  }
+  return flagged;
+}
+
+std::vector<TextId> parametersOf(const BlockProgram &program, const FluidRequest &request) {
+  std::vector<TextId> names;
+  if (request.parameters)
+    for (const std::string &name : *request.parameters) names.push_back(program.texts.find(name));
+  else
+    for (const BlockParameter &parameter : program.parameters)
+      if (parameter.isTrainable) names.push_back(parameter.name);
+  erase_if(names, [&](TextId name) { return !name.isValid() || !program.declaringBlock(0, name); });
+  return names;
+}
+
 uint32_t callsOn(const BlockProgram &program) {
   constexpr int64_t kBackward = 1;  // a bit of op_role
   if (program.blocks.empty()) return 0;

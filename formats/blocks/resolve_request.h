@@ -19,4 +19,10 @@ llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProg
 /// many times as names have the prefix `grad/`. Linear.
 uint32_t callsOn(const BlockProgram &program);
 
+/// Who asks for the gradient of a target does not want it to end there: takes its flag off, and returns the flagged ones.
+std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, llvm::ArrayRef<TextId> targets);
+
+/// The parameters of `AppendBackward`, as far as the root declares them.
+std::vector<TextId> parametersOf(const BlockProgram &program, const FluidRequest &request);
+
 }  // namespace gradc

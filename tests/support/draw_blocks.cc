@@ -114,6 +114,7 @@ class Drawing {
       if (depth && dice.chance(12)) loop(block, names, depth);
       else if (depth && dice.chance(12)) branch(block, names, depth);
       else if (draw.arrayPercent && dice.chance(draw.arrayPercent)) element(block, names);
+      else if (draw.labelPercent && dice.chance(draw.labelPercent)) labelled(block, names);
       else compute(block, names);
     }
   }
@@ -171,6 +172,28 @@ class Drawing {
                  {"bias_after_scale", boolAttrText(true)}});
     const std::string raw = fresh(block);  // and then small again
     op(block, one(binary), {{"X", {a}}, {"Y", {b}}}, {{"Out", {raw}}});
+    op(block, "tanh", {{"X", {raw}}}, {{"Out", {result(block, names)}}});
+  }
+
+  /// A loss per element with a computed label, or an interpolation with computed weights.
+  void labelled(uint32_t block, Names &names) {
+    auto fraction = [&] {
+      const std::string name = fresh(block);
+      op(block, "sigmoid", {{"X", {one(names)}}}, {{"Out", {name}}});
+      return name;
+    };
+    const std::string label = fraction(), raw = fresh(block);
+    switch (dice.below(4)) {
+      case 0: op(block, "bce_loss", {{"X", {fraction()}}, {"Label", {label}}}, {{"Out", {raw}}}); break;
+      case 1:
+        op(block, "kldiv_loss", {{"X", {one(names)}}, {"Target", {label}}}, {{"Loss", {raw}}},
+           {{"reduction", stringAttrText(AttrTag::String, "none")}});
+        break;
+      case 2:
+        op(block, "sigmoid_cross_entropy_with_logits", {{"X", {one(names)}}, {"Label", {label}}}, {{"Out", {raw}}});
+        break;
+      default: op(block, "lerp", {{"X", {one(names)}}, {"Y", {one(names)}}, {"Weight", {label}}}, {{"Out", {raw}}});
+    }
     op(block, "tanh", {{"X", {raw}}}, {{"Out", {result(block, names)}}});
   }
 

@@ -15,6 +15,7 @@ struct BlockDraw {
   int flaggedPercent = 0;   // of variables that stop the gradient
   int inPlacePercent = 0;   // of operators on one operand that write to its name, parameters excepted
   int arrayPercent = 0;     // of operators that write or read an element of an array
+  int labelPercent = 0;     // of operators with an operand whose gradient Paddle leaves out
 };
 
 /// A program whose loss `loss` has one element. Its parameters `p0`, `p1`, `p2` and data `x0`, `x1` are float64 of

@@ -113,6 +113,15 @@ void addLosses(Add add) {
       {{"delta", number(0.5)}}, kAnySign);
   add("kldiv_loss", {{"Target", {2, 3}, kConstant}, {"X", {2, 3}}}, {{"Loss", {}}},
       {{"reduction", string("batchmean")}}, kAnySign);
+  // Operands of real numbers whose gradient Paddle leaves out.
+  add("cross_entropy", {{"Label", {2, 3}, kConstant}, {"X", {2, 3}}}, {{"Y", {2, 1}}}, {{"soft_label", flag(true)}},
+      kPositive);
+  add("softmax_with_cross_entropy", {{"Label", {2, 3}, kConstant}, {"Logits", {2, 3}}},
+      {{"Loss", {2, 1}}, {"Softmax", {2, 3}, kIndex}}, {{"soft_label", flag(true)}}, kAnySign);
+  add("nll_loss", {{"Label", {2}, kIndex}, {"Weight", {3}, kConstant}, {"X", {2, 3}}},
+      {{"Out", {}}, {"Total_weight", {}, kIndex}}, {{"reduction", string("sum")}}, kAnySign);
+  add("clip", {{"Min", {1}, kConstant}, {"X", {2, 3}}}, {{"Out", {2, 3}}}, {{"max", number(2)}}, kAnySign);
+  add("clip", {{"Max", {1}, kConstant}, {"X", {3, 4}}}, {{"Out", {3, 4}}}, {{"min", number(-2)}}, kAnySign);
 }
 
 void addShapes(Add add) {

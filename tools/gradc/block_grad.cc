@@ -10,6 +10,7 @@
 #include "passes/infer.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
@@ -34,6 +35,51 @@ std::vector<std::string> split(ArrayRef<std::string> lists) {
 void warnOfCheckpoints(Tool &tool, const BlockCall &call) {
   if (call.checkpoints && !call.checkpoints->empty())
     tool.diagnostics.warning("'checkpoints' of 'call' do not count: the gradient keeps every value that it reads");
+}
+
+/// Gradients that the program has only in part, because Paddle's operators compute no more.
+void warnOfLost(Tool &tool, ArrayRef<LostGradient> lost) {
+  for (const LostGradient &one : lost)
+    tool.diagnostics.warning(one.op + ": the gradient of '" + one.variable + "' in slot '" + one.slot +
+                             "' is left out, because Paddle's " + one.gradientType + " does not " +
+                             (one.isOutput ? "read" : "compute") + " it; the gradient of '--as graph' is whole");
+}
+
+/// Of names that a call asks for and that get no gradient: a warning for each that it lists, a note for other parameters.
+void tellMissing(Tool &tool, const BlockProgram &program, const BlockCall &call, ArrayRef<std::string> names) {
+  if (is_contained(tool.options.given, "unused") && tool.options.gradient.unused == UnusedPolicy::None) return;
+  const bool isListed = call.api == "gradients" || call.parameterList;
+  for (const std::string &name : names) {
+    const TextId id = program.texts.find(name);
+    const BlockVariable *variable = id.isValid() ? program.find(0, id) : nullptr;
+    const bool isCut = call.noGradSet && is_contained(*call.noGradSet, name);
+    const std::string text =
+        "'" + name + "' has no gradient: " +
+        (isCut                                 ? "it is a no-gradient variable"
+         : variable && variable->stopsGradient ? "it is declared with stop_gradient"
+                                               : "no target depends on it, or the gradient is cut on the way");
+    if (isListed) tool.diagnostics.warning(text);
+    else tool.diagnostics.note(text);
+  }
+}
+
+/// The names without a gradient in the result. `append_backward` lists only parameters that have one.
+std::vector<std::string> missingIn(const FluidResult &made, const BlockCall &call) {
+  std::vector<std::string> missing;
+  StringSet<> known;
+  for (const FluidPair &pair : made.pairs) {
+    const StringRef name = made.program.text(pair.variable);
+    if (pair.gradient.isValid()) known.insert(name);
+    else if (known.insert(name).second) missing.push_back(name.str());
+  }
+  if (call.api == "gradients") return missing;
+  std::vector<std::string> asked = call.parameterList.value_or(std::vector<std::string>());
+  if (!call.parameterList)
+    for (const BlockParameter &parameter : made.program.parameters)
+      if (parameter.isTrainable) asked.push_back(made.program.text(parameter.name).str());
+  for (const std::string &name : asked)
+    if (known.insert(name).second) missing.push_back(name);
+  return missing;
 }
 
 Error addSeeds(const Tool &tool, BlockCall &call) {
@@ -153,6 +199,13 @@ Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
     return minimize(tool.context, std::move(file.program), requestOf(call), *optimizer);
   }();
   if (!made) return made.takeError();
+  warnOfLost(tool, made->lost);
+  const std::vector<std::string> missing = missingIn(*made, call);
+  tellMissing(tool, made->program, call, missing);
+  if (made->pairs.empty() && missing.empty())
+    tool.diagnostics.warning(
+        "the result lists no gradient, because the program has no trainable parameters; '--wrt' asks "
+        "for the gradients of variables");
   BlockFile result;
   result.others = std::move(file.others);
   result.call = call;
@@ -175,9 +228,11 @@ Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &cal
   if (tool.options.maxIterations) blocks.maxIterations = static_cast<int64_t>(*tool.options.maxIterations);
   Expected<BlockGradient> asked = gradientOfCall(tool.context, file.program, call, blocks);
   if (!asked) return asked.takeError();
-  for (const std::string &name : asked->unreached)
-    tool.diagnostics.note("'" + name + "' has no gradient: no target depends on it, or it is cut");
   forward = asked->forward.graph;
+  tellMissing(tool, file.program, call, asked->unreached);
+  if (tool.options.forbidsUnused && !asked->unreached.empty())
+    return Failure(ErrorKind::Unreachable,
+                   "'" + asked->unreached.front() + "' has no gradient, which '--unused error' forbids");
   setInput(tool, std::move(file.program), std::move(asked->forward));
   InferOptions partly;
   partly.allowUnknown = true;
@@ -192,6 +247,10 @@ Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &cal
   Expected<GradientResult> result =
       buildGradientOfOrder(tool.context, forward, asked->request, options, static_cast<uint32_t>(tool.options.order));
   if (!result) return result.takeError();
+  std::vector<std::string> missing;
+  for (auto [name, slot] : zip(asked->wrt, result->wrt))
+    if (slot.status == SlotStatus::None) missing.push_back(name);
+  tellMissing(tool, BlockProgram(), call, missing);  // none of them is flagged
   tool.diagnostics.setCurrent(result->graph);
   if (Error error = verifyGraph(result->graph, tool.options.errorLimit)) return error;
   return result->graph;

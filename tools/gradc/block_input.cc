@@ -26,13 +26,6 @@ bool changesGradients(const BlockCall &call) {
   });
 }
 
-/// Paddle seeds a loss of shape [1, 1] with one of shape [1], which may arrive at a variable of that shape.
-bool mayLackAxes(const BlockProgram &program, const std::string &name) {
-  const TextId id = program.texts.find(name);
-  const BlockVariable *x = id.isValid() ? program.find(0, id) : nullptr;
-  return x && x->shape.size() > 1 && all_of(x->shape, [](int64_t size) { return size == 1; });
-}
-
 std::vector<NamedGradient> gradientHeads(const BlockFile &file) {
   std::vector<NamedGradient> heads;
   if (!file.result) return heads;
@@ -55,8 +48,9 @@ GradientTable tableOf(const BlockFile &file, const BlockGraph &made, size_t numT
   for (auto [i, gradient] : enumerate(gradients)) {
     GradientTable::Head &head = table.heads.emplace_back();
     const BlockName *of = made.find(gradient.of);
-    if (!areGradients || !of || mayLackAxes(file.program, gradient.of)) continue;
-    const Value x = of->first.isValid() && made.graph.isVariable(of->first.node) ? of->first : of->last;
+    if (!areGradients || !of) continue;
+    const Value x = of->first;
+    if (!x.isValid() || !made.graph.isVariable(x.node)) continue;
     head = {GradientTable::HeadKind::Grad, gradient.of, x.node, x.index, 1, Request::Write, static_cast<int64_t>(i)};
     table.slotStatus.push_back("grad");
   }
@@ -103,6 +97,8 @@ Expected<Graph> blocksAsGraph(Tool &tool, BlockFile file) {
     gradients = gradientHeads(file);
     erase_if(gradients, [&](const NamedGradient &head) { return known.contains(head.gradient); });
     for (const NamedGradient &head : gradients) add(head.gradient);
+    options.numSeeds = static_cast<uint32_t>(options.heads.size() - numTargets);
+    options.holdsLost = !gradients.empty();
   }
   Expected<BlockGraph> made = graphOfBlocks(tool.context, file.program, options);
   if (!made) return made.takeError();

@@ -97,22 +97,30 @@ void increment(OpTranslation &op) { op.out("Out", op.addScalar(op.in("X"), op.nu
 
 void cast(OpTranslation &op) { op.out("Out", op.emit("Cast", {op.in("X")}, {{"dtype", op.dtype("out_dtype")}})); }
 
-// Bounds that are operands have no gradient, as in Paddle. At a bound X keeps its gradient, as in `clip`.
+// At a bound X keeps its gradient, as in `clip`.
 void clip(OpTranslation &op) {
   const double least = op.number("min", 0), most = op.number("max", 0);
   const Value x = op.in("X");
   if (!op.has("Min") && !op.has("Max"))
     return op.out("Out", op.emit("clip", {x}, {{"a_min", numberText(least)}, {"a_max", numberText(most)}}));
-  const Value v = op.has("Min") ? op.emit("broadcast_maximum", {x, op.emit("BlockGrad", {op.in("Min")})})
-                                : op.scalar("_maximum_scalar", x, least);
-  op.out("Out", op.has("Max") ? op.emit("broadcast_minimum", {v, op.emit("BlockGrad", {op.in("Max")})})
-                              : op.scalar("_minimum_scalar", v, most));
+  const Value v =
+      op.has("Min") ? op.emit("broadcast_maximum", {x, op.in("Min")}) : op.scalar("_maximum_scalar", x, least);
+  op.out("Out",
+         op.has("Max") ? op.emit("broadcast_minimum", {v, op.in("Max")}) : op.scalar("_minimum_scalar", v, most));
+}
+
+/// Paddle starts from a [1] for a loss of shape [1, 1], too, and declares the loss's shape (D-24).
+bool isSeedOfOneElement(OpTranslation &op, ArrayRef<int64_t> shape) {
+  constexpr int64_t kLoss = 257;  // value of op_role: backward, of the loss
+  if (shape != ArrayRef<int64_t>(1) || op.integer("op_role", 0) != kLoss) return false;
+  return op.rank("Out") > 1 && all_of(op.shape("Out"), [](int64_t size) { return size == 1; });
 }
 
 void fillConstant(OpTranslation &op) {
   op.refuse({"ShapeTensor", "ShapeTensorList", "ValueTensor"});
   std::vector<int64_t> shape = op.integers("shape");
   if (shape.empty()) shape.push_back(1);  // a scalar
+  if (isSeedOfOneElement(op, shape)) shape.assign(op.rank("Out"), 1);
   if (is_contained(shape, -1)) op.unsupported("attribute 'shape' has an unknown dimension");
   const std::string spelled = op.text("str_value", "");
   const std::string value = spelled.empty() ? numberText(op.number("value", 0)) : spelled;
