@@ -133,6 +133,72 @@ TEST(ArrayTensor, CF_14_OfALoopWhoseStepsAreCounted) {
   EXPECT_FALSE(isAddedUp(p)) << "each element has one reader";
 }
 
+/// How a loop's counter gets its next number.
+enum class Count { Increment, Assign, Sum, Cast };
+
+/// for (i = 0; i < the rows of p; ++i) a[i] = tanh(p[i]), as Paddle writes `p[i]` for a counter without dimensions
+void addRows(ArrayProgram &p, Count how) {
+  const std::string whole = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64)),
+                    half = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int32)),
+                    zero = intsAttrText(AttrTag::Ints, {0}), one = intsAttrText(AttrTag::Ints, {1}),
+                    open = intsAttrText(AttrTag::Ints, {-1}), next = floatAttrText(AttrTag::Float, 1);
+  p.array("a", {2});
+  p.declare("sizes_of_p", {2}, FluidType::Int32);
+  p.declare("rows", {}, FluidType::Int32);
+  p.declare("n", {}, FluidType::Int64);
+  p.declare("i", {}, FluidType::Int64);
+  p.declare("go", {}, FluidType::Bool);
+  p.declare("scopes", {}, FluidType::Fp64, FluidType::StepScopes).dtype.reset();
+  addOp(p.program, 0, "shape", {{"Input", {"p"}}}, {{"Out", {"sizes_of_p"}}});
+  addOp(p.program, 0, "slice", {{"Input", {"sizes_of_p"}}}, {{"Out", {"rows"}}}).attrs =
+      p.context.attrs({{"axes", zero}, {"starts", zero}, {"ends", one}, {"decrease_axis", zero}, {"infer_flags", one}});
+  p.op("cast", {{"X", {"rows"}}}, "n", {{"in_dtype", half}, {"out_dtype", whole}});
+  p.op("fill_constant", {}, "i",
+       {{"dtype", whole}, {"shape", intsAttrText(AttrTag::Longs, {})}, {"value", floatAttrText(AttrTag::Float, 0)}});
+  p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go");
+  const uint32_t body = addBlock(p.program, 0u, {});
+  for (const char *name : {"end", "one"}) p.declare(name, {}, FluidType::Int64, FluidType::LodTensor, body);
+  p.declare("short", {}, FluidType::Int32, FluidType::LodTensor, body);
+  for (const char *name : {"row", "h"}) p.declare(name, {2}, FluidType::Fp64, FluidType::LodTensor, body);
+  p.op("scale", {{"X", {"i"}}}, "end", {{"bias", next}}, body);
+  addOp(p.program, body, "slice", {{"Input", {"p"}}, {"StartsTensorList", {"i"}}, {"EndsTensorList", {"end"}}},
+        {{"Out", {"row"}}})
+      .attrs = p.context.attrs(
+      {{"axes", zero}, {"starts", open}, {"ends", open}, {"decrease_axis", zero}, {"infer_flags", open}});
+  p.op("tanh", {{"X", {"row"}}}, "h", {}, body);
+  p.op("write_to_array", {{"X", {"h"}}, {"I", {"i"}}}, "a", {}, body);
+  if (how == Count::Increment) p.op("increment", {{"X", {"i"}}}, "i", {{"step", next}}, body);
+  if (how == Count::Assign) p.op("assign", {{"X", {"end"}}}, "i", {}, body);
+  if (how == Count::Sum) {
+    p.op("fill_constant", {}, "one", {{"dtype", whole}, {"shape", intsAttrText(AttrTag::Longs, {})}, {"value", next}},
+         body);
+    p.op("elementwise_add", {{"X", {"i"}}, {"Y", {"one"}}}, "i", {}, body);
+  }
+  if (how == Count::Cast) {
+    p.op("cast", {{"X", {"end"}}}, "short", {{"in_dtype", whole}, {"out_dtype", half}}, body);
+    p.op("cast", {{"X", {"short"}}}, "i", {{"in_dtype", half}, {"out_dtype", whole}}, body);
+  }
+  p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go", {}, body);
+  addOp(p.program, 0, "while", {{"Condition", {"go"}}, {"X", {"i", "n", "a", "p"}}},
+        {{"Out", {"i", "a", "go"}}, {"StepScopes", {"scopes"}}}, body);
+}
+
+TEST(ArrayTensor, CF_14_CountersOfEachForm) {
+  for (Count how : {Count::Increment, Count::Assign, Count::Sum, Count::Cast}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    ArrayProgram p({3, 2});
+    addRows(p, how);
+    addTensor(p, 0, true, {-1, 2});
+    addLoss(p);
+    Expected<std::vector<Array>> heads = p.run(p.program, {"p", "all"});
+    ASSERT_TRUE(bool(heads)) << describeWithNotes(heads.takeError());
+    const std::vector<double> given = doubles(heads->front()), all = doubles(heads->back());
+    ASSERT_EQ(all.size(), given.size());
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_DOUBLE_EQ(all[i], std::tanh(given[i]));
+    isAddedUp(p);  // compares with central differences
+  }
+}
+
 TEST(ArrayTensor, AGG_08_AnElementWrittenTwice) {
   ArrayProgram p;
   addElements(p, {2});

@@ -2,10 +2,12 @@
 // (CLI-06).
 #include "tests/support/backward_programs.h"
 #include "tests/support/linear_time.h"
+#include "tests/support/program_desc_bytes.h"
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/graph_of_blocks.h"
+#include "formats/blocks/program_desc.h"
 
 #include <gtest/gtest.h>
 
@@ -221,6 +223,34 @@ TEST(BlockScale, CLI_06_ManyBlocksAsAGraph) {
 
 TEST(BlockScale, CLI_06_FilesOfManyBlocks) {
   expectLinear(1000, [](uint32_t n) { return secondsAsAFile(branches, n); });
+}
+
+/// One operator with n slots, listed from the last to the first.
+std::string slotsInReverse(uint32_t n) {
+  std::string slots, order;
+  for (uint32_t k = 0; k < n; ++k) {
+    const std::string comma = k ? ", " : "";
+    slots += comma + "\"S" + std::to_string(k) + "\": [\"x\"]";
+    order += comma + "\"S" + std::to_string(n - 1 - k) + "\"";
+  }
+  return R"({"program": {"blocks": [{"idx": 0, "parent": -1, "forward": -1, "vars": {"x": {"kind": "LOD_TENSOR", "dtype": "FP64", "shape": [1], "persistable": false,
+      "stop_gradient": false, "is_parameter": false}}, "ops": [{"type": "mine", "in": {)" +
+         slots + R"(}, "in_order": [)" + order +
+         R"(], "out": {}, "out_order": [], "attrs": {}}]}], "parameters": []}})";
+}
+
+TEST(BlockScale, CLI_06_FilesWithManySlots) {
+  for (bool isJson : {true, false}) {
+    SCOPED_TRACE(isJson ? "JSON" : "protocol buffer");
+    expectLinear(2000, [&](uint32_t n) {
+      const std::string json = slotsInReverse(n), file = isJson ? json : programDescOf(json);
+      return secondsOf([&] {
+        TestContext context;
+        const BlockFile read = cantFail(isJson ? readBlocks(context, file) : readProgramDesc(context, file));
+        EXPECT_EQ(read.program.blocks[0].ops[0].inputs.size(), n);
+      });
+    });
+  }
 }
 
 TEST(BlockScale, CLI_06_AHundredThousandBlocksAndAMillionOperators) {

@@ -273,6 +273,23 @@ def relu_cells(c):
     c.backward(mean_square(paddle.nn.SimpleRNN(3, 2, activation="relu", time_major=True)(c.x("x", [3, 2, 3]))[1]))
 
 
+def gru_cells(c):
+    y, h = paddle.nn.RNN(paddle.nn.GRUCell(3, 2))(c.x("x", [2, 4, 3]), c.x("h", [2, 2]))
+    c.backward(mean_square(y) + paddle.sum(h * h))
+
+
+def lstm_cells_both_ways(c):
+    layer = paddle.nn.BiRNN(paddle.nn.LSTMCell(3, 2), paddle.nn.LSTMCell(3, 2), time_major=True)
+    y, (forward, backward) = layer(c.x("x", [3, 2, 3]))
+    c.backward(mean_square(y) + paddle.sum(forward[0] * backward[1]))
+
+
+def simple_cells_of_lengths(c):
+    layer = paddle.nn.RNN(paddle.nn.SimpleRNNCell(3, 2), is_reverse=True)
+    y, h = layer(c.x("x", [2, 4, 3]), sequence_length=c.whole("lengths", [4, 2], "int32"))
+    c.backward(mean_square(y) + paddle.sum(h * h))
+
+
 def ctc(c):
     label, steps = c.whole("label", [[1, 2], [3, 0]], "int32"), c.whole("steps", [5, 4], "int64")
     lengths, x, w = c.whole("lengths", [2, 1], "int64"), c.x("x", [5, 2, 4]), c.w("w", [4])
@@ -317,7 +334,7 @@ def running_logs(c):
 CASES = [gradient_penalty, batch_norm_penalty, inner_step, elu_derivative, quotient_derivative, split_derivative,
          attention_of_any_batch, slice_by_shape, decoder, bicubic, attention_by_einsum, volumes, assigned_rows,
          shared_batch_norm, batch_norm_in_loop, batch_norm_in_branch, frozen_batch_norm_in_loop, lstm_layers,
-         gru_of_lengths, relu_cells, ctc, products, spatial_transformer, sampled_borders, shared_extrema, running_logs]
+         gru_of_lengths, relu_cells, gru_cells, lstm_cells_both_ways, simple_cells_of_lengths, ctc, products, spatial_transformer, sampled_borders, shared_extrema, running_logs]
 
 OPTIMIZERS = {
     "adamw": ("AdamW", dict(beta1=0.8, beta2=0.95, epsilon=1e-5, weight_decay=0.05)),

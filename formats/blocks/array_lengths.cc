@@ -3,20 +3,19 @@
 #include "formats/blocks/array_lengths.h"
 
 #include "formats/blocks/array_elements.h"
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/known_sizes.h"
 
 #include "llvm/ADT/StringSwitch.h"
-
-#include <cmath>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-using Number = std::optional<double>;
+using Number = std::optional<int64_t>;
 
-Number compare(StringRef type, double x, double y) {
+/// A comparison of numbers, or of truth values; nothing for other operators.
+Number compare(StringRef type, int64_t x, int64_t y) {
   return StringSwitch<Number>(type)
       .Case("less_than", x < y)
       .Case("less_equal", x <= y)
@@ -36,11 +35,11 @@ class Execution {
   std::map<std::pair<uint32_t, size_t>, int64_t> run() {
     findNeeded();
     runBlock(0);
-    std::map<std::pair<uint32_t, size_t>, int64_t> known;
-    if (numLeft == 0) return known;
+    std::map<std::pair<uint32_t, size_t>, int64_t> constant;
+    if (numLeft == 0) return constant;
     for (auto [place, length] : found)
-      if (length) known[place] = *length;
-    return known;
+      if (length) constant[place] = *length;
+    return constant;
   }
 
  private:
@@ -81,9 +80,10 @@ class Execution {
     if (op.subBlock) return runOwner(block, op);
     if (type(op) == "write_to_array") return writeElement(block, op);
     if (type(op) == "tensor_array_to_tensor") return readLength(block, at, op);
-    const Number made = evaluate(block, op);
-    forEachVariable(op.outputs, [&](TextId name) { set(declared(block, name), std::nullopt); });
-    if (const TextId out = operandIn(program, op.outputs, "Out"); out.isValid()) set(declared(block, out), made);
+    std::optional<Sizes> made = evaluate(block, op);
+    forEachVariable(op.outputs, [&](TextId name) { known.erase(declared(block, name)); });
+    const TextId out = operandIn(program, op.outputs, type(op) == "stack" ? "Y" : "Out");
+    if (made && out.isValid()) known[declared(block, out)] = std::move(*made);
   }
 
   // Blocks. Names of gradients are not read by the forward program.
@@ -92,7 +92,7 @@ class Execution {
     const bool isLoop = type(op) == "while", isBranch = type(op) == "conditional_block";
     const TextId condition = operandIn(program, op.inputs, isLoop ? "Condition" : "Cond");
     for (;;) {
-      const Number decision = condition.isValid() ? known(declared(block, condition)) : std::nullopt;
+      const Number decision = condition.isValid() ? number(block, condition) : std::nullopt;
       if (!decision || !(isLoop || isBranch)) return forgetWritten(*op.subBlock);
       if (*decision == 0) return;
       runBlock(*op.subBlock);
@@ -116,7 +116,7 @@ class Execution {
     };
     visit([&](uint32_t inner, uint32_t at, const BlockOp &op) {
       if (type(op) == "tensor_array_to_tensor") found[{inner, at}] = std::nullopt;
-      forEachVariable(op.outputs, [&](TextId name) { set(declared(inner, name), std::nullopt); });
+      forEachVariable(op.outputs, [&](TextId name) { known.erase(declared(inner, name)); });
     });
     visit([&](uint32_t inner, uint32_t, const BlockOp &op) {
       if (type(op) == "write_to_array") return writeElement(inner, op, false);
@@ -130,10 +130,10 @@ class Execution {
     const TextId array = operandIn(program, op.outputs, "Out"), index = operandIn(program, op.inputs, "I");
     if (!array.isValid()) return;
     std::optional<int64_t> &length = lengths.try_emplace(declared(block, array), 0).first->second;
-    const double at = index.isValid() ? known(declared(block, index)).value_or(-1) : -1;
-    const bool isLonger = length && at >= static_cast<double>(*length);
+    const int64_t at = index.isValid() ? number(block, index).value_or(-1) : -1;
+    const bool isLonger = length && at >= *length;
     if (at < 0 || (isLonger && !isCertain)) length.reset();
-    else if (isLonger) length = static_cast<int64_t>(at) + 1;
+    else if (isLonger) length = at + 1;
   }
 
   void readLength(uint32_t block, uint32_t at, const BlockOp &op) {
@@ -146,39 +146,32 @@ class Execution {
 
   // Numbers.
 
-  Number known(Name name) const {
-    const auto at = numbers.find(name);
-    return at == numbers.end() ? std::nullopt : Number(at->second);
+  const Sizes *find(uint32_t block, TextId name) const {
+    const auto at = known.find(declared(block, name));
+    return at == known.end() ? nullptr : &at->second;
   }
 
-  void set(Name name, Number value) {
-    constexpr double kMost = 1e9;
-    if (value && *value == std::floor(*value) && std::abs(*value) < kMost) numbers[name] = *value;
-    else numbers.erase(name);
+  Number number(uint32_t block, TextId name) const {
+    const Sizes *sizes = find(block, name);
+    return sizes && sizes->size() == 1 ? sizes->front().number : std::nullopt;
   }
-
   Number operand(uint32_t block, const BlockOp &op, StringRef slot) const {
     const TextId name = operandIn(program, op.inputs, slot);
-    return name.isValid() ? known(declared(block, name)) : std::nullopt;
+    return name.isValid() ? number(block, name) : std::nullopt;
   }
 
-  Number evaluate(uint32_t block, const BlockOp &op) const {
-    if (type(op) == "fill_constant") {
-      const std::optional<double> value = floatAttr(op.attrs, "value");
-      const bool isConstant = !anyVariable(op.inputs, [](TextId) { return true; });
-      return isConstant && value ? Number(*value) : std::nullopt;
-    }
+  std::optional<Sizes> evaluate(uint32_t block, const BlockOp &op) const {
+    if (std::optional<Sizes> made = sizesMade(program, block, op, [&](TextId name) { return find(block, name); }))
+      return made;
     const Number x = operand(block, op, "X"), y = operand(block, op, "Y");
-    if (!x) return std::nullopt;
-    if (type(op) == "increment") return *x + floatAttr(op.attrs, "step").value_or(1);
-    if (type(op) == "assign" || type(op) == "cast") return x;
-    if (type(op) == "logical_not") return *x == 0 ? 1 : 0;
-    return y ? compare(type(op), *x, *y) : std::nullopt;
+    const bool isNot = type(op) == "logical_not";
+    const Number made = !x ? std::nullopt : isNot ? Number(*x == 0) : y ? compare(type(op), *x, *y) : std::nullopt;
+    return made ? std::optional(Sizes{{made}}) : std::nullopt;
   }
 
   const BlockProgram &program;
   std::vector<std::vector<uint32_t>> needed;  // operators, by block
-  std::map<Name, double> numbers;             // that are known
+  std::map<Name, Sizes> known;                // numbers, by name
   std::map<Name, std::optional<int64_t>> lengths;
   std::map<std::pair<uint32_t, size_t>, std::optional<int64_t>> found;
   size_t numLeft = size_t(1) << 20;

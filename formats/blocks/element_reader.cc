@@ -1,6 +1,8 @@
 // Operators, variables and parameters. Tested by tests/block_file_test.cc
 #include "formats/blocks/element_reader.h"
 
+#include "ir/dense_map.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -109,6 +111,15 @@ Expected<std::vector<BlockSlot>> ElementReader::slots(JsonCursor json, const Twi
 
 Error ElementReader::order(std::vector<BlockSlot> &slots, JsonCursor json, const Twine &of) {
   std::vector<BlockSlot> sorted;
+  constexpr size_t kFew = 8;
+  DenseMap<uint32_t, size_t> positions;  // by name; empty while there are few
+  if (slots.size() > kFew)
+    for (auto [i, slot] : enumerate(slots)) positions.try_emplace(slot.name.value, i);
+  auto positionOf = [&](TextId name) {
+    if (slots.size() > kFew) return positions.contains(name.value) ? positions.lookup(name.value) : slots.size();
+    return static_cast<size_t>(find_if(slots, [&](const BlockSlot &slot) { return slot.name == name; }) -
+                               slots.begin());
+  };
   auto failure = [&](StringRef name, JsonCursor at) -> Error {
     return Failure(ErrorKind::BadJson,
                    "the order of slots of " + of + " has '" + name + "', expected each of its slots once")
@@ -117,11 +128,11 @@ Error ElementReader::order(std::vector<BlockSlot> &slots, JsonCursor json, const
   Error error = json.forEachElement("a list of slots of " + of, [&](JsonCursor value) -> Error {
     Expected<StringRef> name = value.string("a slot of " + of);
     if (!name) return name.takeError();
-    auto at = find_if(
-        slots, [&](const BlockSlot &slot) { return slot.name.isValid() && file.program.text(slot.name) == *name; });
-    if (at == slots.end()) return failure(*name, value);
-    sorted.push_back(std::move(*at));
-    at->name = TextId();
+    const TextId known = file.program.texts.find(*name);
+    const size_t at = known.isValid() ? positionOf(known) : slots.size();
+    if (at == slots.size() || !slots[at].name.isValid()) return failure(*name, value);
+    sorted.push_back(std::move(slots[at]));
+    slots[at].name = TextId();  // listed
     return Error::success();
   });
   if (error) return error;

@@ -107,6 +107,7 @@ constexpr OpSlotRow kRows[] = {
     {"scatter_nd_add", "X, Index, Updates -> Out"},
     {"select_input", "X*, Mask -> Out"},
     {"select_output", "X, Mask -> Out*"},
+    {"sequence_mask", "X, MaxLenTensor? -> Y"},
     {"set_value", "Input, ValueTensor?, StartsTensorList*?, EndsTensorList*?, StepsTensorList*? -> Out"},
     {"sgd", "Param, LearningRate, Grad, MasterParam? -> ParamOut, MasterParamOut?"},
     {"sigmoid_cross_entropy_with_logits", "X, Label, pos_weight? -> Out"},

@@ -3,6 +3,7 @@
 
 #include "formats/blocks/attr_parts.h"
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/gradient_names.h"
 #include "formats/blocks/json_stream.h"
 #include "formats/blocks/wire_format.h"
 
@@ -189,10 +190,12 @@ class ProgramDescReader {
     Expected<StringRef> content = bytesOf(message, "an operator");
     if (!content) return content.takeError();
     BlockOp op;
+    NameSet inputNames, outputNames;
     texts.clear();
     SmallVector<std::pair<StringRef, std::pair<size_t, size_t>>, 16> found;  // key, range in the texts
     Error error = forEachField(WireReader(message), [&](const WireField &field) -> Error {
-      if (field.number == 1 || field.number == 2) return readSlot(field, field.number == 1 ? op.inputs : op.outputs);
+      if (field.number == 1) return readSlot(field, op.inputs, inputNames);
+      if (field.number == 2) return readSlot(field, op.outputs, outputNames);
       if (field.number == 3) {
         StringRef type;
         if (Error bad = readText(field, "the type of an operator", type)) return bad;
@@ -215,8 +218,8 @@ class ProgramDescReader {
     return Error::success();
   }
 
-  // OpDesc.Var: parameter = 1, arguments = 2.
-  Error readSlot(const WireField &message, std::vector<BlockSlot> &slots) {
+  // OpDesc.Var: parameter = 1, arguments = 2. `names` are those of the slots so far.
+  Error readSlot(const WireField &message, std::vector<BlockSlot> &slots, NameSet &names) {
     Expected<StringRef> content = bytesOf(message, "a slot");
     if (!content) return content.takeError();
     BlockSlot slot;
@@ -231,8 +234,7 @@ class ProgramDescReader {
     });
     if (error) return error;
     if (!slot.name.isValid()) return fail("a slot has no name");
-    if (llvm::any_of(slots, [&](const BlockSlot &other) { return other.name == slot.name; }))
-      return fail("slot '" + file.program.text(slot.name) + "' is there twice");
+    if (!names.insert(slot.name)) return fail("slot '" + file.program.text(slot.name) + "' is there twice");
     slots.push_back(std::move(slot));
     return Error::success();
   }

@@ -3,7 +3,7 @@
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/gradient_forms.h"
-#include "formats/blocks/visible_variables.h"
+#include "formats/blocks/known_sizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -14,8 +14,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-constexpr size_t kMostSizes = 64;  // of one operand
 
 /// An operand that gives an attribute: one tensor, or a list of numbers.
 struct SizeRule {
@@ -35,6 +33,7 @@ constexpr SizeRule kRules[] = {
     {"pad3d", "paddings", "Paddings", ""},
     {"reshape2", "shape", "Shape", "ShapeTensor"},
     {"roll", "shifts", "ShiftsTensor", ""},
+    {"sequence_mask", "maxlen", "MaxLenTensor", "", true},
     {"set_value", "ends", "", "EndsTensorList"},
     {"set_value", "starts", "", "StartsTensorList"},
     {"set_value", "steps", "", "StepsTensorList"},
@@ -50,14 +49,6 @@ constexpr SizeRule kRules[] = {
     {"uniform_random", "shape", "ShapeTensor", "ShapeTensorList"},
     {"unsqueeze2", "axes", "AxesTensor", "AxesTensorList"},
 };
-
-/// A number, or a dimension of a variable that is not known.
-struct Size {
-  std::optional<int64_t> number;
-  TextId of = {};
-  size_t axis = 0;
-};
-using Sizes = std::vector<Size>;
 
 class SizeOperands {
  public:
@@ -140,126 +131,8 @@ class SizeOperands {
       if (const StringRef name = program.text(slot.name); (name == "Out" || name == "Y") && slot.variables.size() == 1)
         to = slot.variables[0];
     if (!to.isValid() || to == kEmptyName || numWriters[to.value] != 1) return;
-    if (std::optional<Sizes> sizes = valueOf(block, op); sizes && sizes->size() <= kMostSizes)
+    if (std::optional<Sizes> sizes = sizesMade(program, block, op, [&](TextId name) { return find(name); }))
       known[to.value] = std::move(*sizes);
-  }
-
-  std::optional<Sizes> valueOf(uint32_t block, const BlockOp &op) {
-    const StringRef type = program.text(op.type);
-    if (type == "fill_constant") return filled(op);
-    if (type == "assign_value") return listed(op);
-    if (type == "shape") return shapeOf(block, op);
-    if (type == "slice") return sliced(op);
-    if (type == "concat" || type == "stack") return joined(op);
-    if (type == "scale") return scaled(op);
-    if (StringRef name = type; name.consume_front("elementwise_")) return combined(op, name);
-    constexpr StringLiteral kPassing[] = {"assign", "cast", "reshape2", "share_data", "squeeze2", "unsqueeze2"};
-    const Sizes *x = is_contained(kPassing, type) ? find(op, "X") : nullptr;
-    return x ? std::optional(*x) : std::nullopt;
-  }
-
-  static std::optional<int64_t> wholeNumber(double value) {
-    constexpr double kMost = 1e15;
-    if (value != std::trunc(value) || std::abs(value) > kMost) return std::nullopt;
-    return static_cast<int64_t>(value);
-  }
-
-  static std::optional<Sizes> filled(const BlockOp &op) {
-    int64_t number = 1;
-    for (int64_t size : intsAttr(op.attrs, "shape").value_or(std::vector<int64_t>()))
-      number = size < 0 || size > static_cast<int64_t>(kMostSizes) ? kMostSizes + 1
-                                                                   : std::min<int64_t>(number * size, kMostSizes + 1);
-    std::optional<double> value = floatAttr(op.attrs, "value");
-    if (std::optional<std::string> text = stringAttr(op.attrs, "str_value"); text && !text->empty()) {
-      double spelled = 0;
-      if (StringRef(*text).getAsDouble(spelled)) return std::nullopt;
-      value = spelled;
-    }
-    const std::optional<int64_t> whole = value ? wholeNumber(*value) : std::nullopt;
-    if (!whole || number > static_cast<int64_t>(kMostSizes)) return std::nullopt;
-    return Sizes(static_cast<size_t>(number), Size{*whole});
-  }
-
-  static std::optional<Sizes> listed(const BlockOp &op) {
-    Sizes sizes;
-    for (const char *key : {"int32_values", "int64_values"})
-      for (int64_t value : intsAttr(op.attrs, key).value_or(std::vector<int64_t>())) sizes.push_back({value});
-    for (double value : floatsAttr(op.attrs, "values").value_or(std::vector<double>())) {
-      if (!wholeNumber(value)) return std::nullopt;
-      sizes.push_back({wholeNumber(value)});
-    }
-    if (sizes.empty()) return std::nullopt;
-    return sizes;
-  }
-
-  std::optional<Sizes> shapeOf(uint32_t block, const BlockOp &op) const {
-    ArrayRef<TextId> of = operands(op, "Input");
-    const BlockVariable *record = of.empty() ? nullptr : visibleVariable(program, block, of[0]);
-    if (!record || !record->dtype) return std::nullopt;
-    Sizes sizes;
-    for (auto [axis, size] : enumerate(record->shape))
-      sizes.push_back({size < 0 ? std::nullopt : std::optional(size), of[0], axis});
-    return sizes;
-  }
-
-  std::optional<Sizes> sliced(const BlockOp &op) const {
-    const Sizes *x = find(op, "Input");
-    const std::vector<int64_t> starts = intsAttr(op.attrs, "starts").value_or(std::vector<int64_t>()),
-                               ends = intsAttr(op.attrs, "ends").value_or(std::vector<int64_t>());
-    if (!x || starts.size() != 1 || ends.size() != 1 || !operands(op, "StartsTensor").empty() ||
-        !operands(op, "StartsTensorList").empty() || !operands(op, "EndsTensor").empty() ||
-        !operands(op, "EndsTensorList").empty())
-      return std::nullopt;
-    const auto length = static_cast<int64_t>(x->size());
-    auto place = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? std::max(i, -length) + length : i, 0, length); };
-    const int64_t begin = place(starts[0]), end = std::max(place(ends[0]), begin);
-    return Sizes(x->begin() + begin, x->begin() + end);
-  }
-
-  std::optional<Sizes> joined(const BlockOp &op) const {
-    Sizes sizes;
-    for (TextId name : operands(op, "X")) {
-      const Sizes *part = find(name);
-      if (!part || sizes.size() > kMostSizes) return std::nullopt;
-      append_range(sizes, *part);
-    }
-    return sizes;
-  }
-
-  std::optional<Sizes> scaled(const BlockOp &op) const {
-    const Sizes *x = find(op, "X");
-    if (!x || !operands(op, "ScaleTensor").empty()) return std::nullopt;
-    const double factor = floatAttr(op.attrs, "scale").value_or(1), bias = floatAttr(op.attrs, "bias").value_or(0);
-    const bool isLast = boolAttr(op.attrs, "bias_after_scale").value_or(true);
-    Sizes sizes;
-    for (const Size &size : *x) {
-      Size made;
-      const auto number = static_cast<double>(size.number.value_or(0));
-      if (size.number) made.number = wholeNumber(isLast ? number * factor + bias : (number + bias) * factor);
-      sizes.push_back(made);
-    }
-    return sizes;
-  }
-
-  static std::optional<int64_t> combined(StringRef how, int64_t a, int64_t b) {
-    int64_t result = 0;
-    if (how == "add") return AddOverflow(a, b, result) ? std::nullopt : std::optional(result);
-    if (how == "sub") return SubOverflow(a, b, result) ? std::nullopt : std::optional(result);
-    if (how == "mul") return MulOverflow(a, b, result) ? std::nullopt : std::optional(result);
-    if (how == "floordiv" && a >= 0 && b > 0) return a / b;
-    return std::nullopt;
-  }
-
-  std::optional<Sizes> combined(const BlockOp &op, StringRef how) const {
-    const Sizes *x = find(op, "X"), *y = find(op, "Y");
-    if (!x || !y || x->empty() || y->empty() || (x->size() != y->size() && x->size() != 1 && y->size() != 1))
-      return std::nullopt;
-    Sizes sizes;
-    for (size_t i = 0; i < std::max(x->size(), y->size()); ++i) {
-      const std::optional<int64_t> a = (*x)[x->size() == 1 ? 0 : i].number, b = (*y)[y->size() == 1 ? 0 : i].number;
-      sizes.push_back({a && b ? combined(how, *a, *b) : std::nullopt});
-    }
-    return sizes;
   }
 
   // The operators that have such operands.

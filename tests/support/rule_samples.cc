@@ -265,6 +265,12 @@ std::vector<RuleSample> makeSamples() {
       {{"axes", integers({0})}, {"starts", integers({1})}, {"ends", integers({2})}, {"decrease_axis", integers({0})}});
   add("strided_slice", {{"Input", {3, 3}}}, {{"Out", {2, 3}}},
       {{"axes", integers({0})}, {"starts", integers({0})}, {"ends", integers({3})}, {"strides", integers({2})}});
+  add("slice", {{"EndsTensorList", {}, kIndex}, {"Input", {3, 3}}, {"StartsTensorList", {}, kIndex}}, {{"Out", {3}}},
+      {{"axes", integers({0})},
+       {"starts", integers({-1})},
+       {"ends", integers({-1})},
+       {"decrease_axis", integers({0})},
+       {"infer_flags", integers({-1})}});
   add("gather", {{"Index", {3}, kIndex}, {"X", {2, 3}}}, {{"Out", {3, 3}}}, {{"axis", integer(0)}});
   add("scatter", {{"Ids", {1}, kIndex}, {"Updates", {1, 3}}, {"X", {2, 3}}}, {{"Out", {2, 3}}});
   add("strided_slice", {{"Input", {2, 4}}}, {{"Out", {2, 4}}},

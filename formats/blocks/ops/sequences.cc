@@ -1,4 +1,4 @@
-// Recurrent layers, and the loss of sequences without alignment. Tested by tests/paddle_values_test.cc
+// Recurrent layers, masks of lengths, and the loss of sequences without alignment. Tested by tests/paddle_values_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -65,8 +65,22 @@ void warpCtc(OpTranslation &op) {
   op.out("Loss", op.emit("expand_dims", {loss}, {{"axis", std::string("1")}}));
 }
 
+// 1 at the steps before each length, 0 from there on.
+void sequenceMask(OpTranslation &op) {
+  op.refuse({"MaxLenTensor"});
+  int64_t number = op.integer("maxlen", -1);
+  if (number < 0) number = op.dim("Y", -1);  // the largest length, which only the declaration tells
+  const Value lengths = op.emit("expand_dims", {op.in("X")}, {{"axis", std::string("-1")}}),
+              steps = op.emit(
+                  "_arange", {},
+                  {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", std::string("int64")}});
+  op.out("Y", op.emit("Cast", {op.emit("broadcast_lesser", {op.emit("_cast_like", {steps, lengths}), lengths})},
+                      {{"dtype", op.dtype("out_dtype")}}));
+}
+
 constexpr BlockOpRow kRows[] = {
     {"rnn", rnn},
+    {"sequence_mask", sequenceMask},
     {"warpctc", warpCtc},
 };
 

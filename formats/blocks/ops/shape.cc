@@ -185,7 +185,6 @@ std::optional<SliceRegion> sliceRegion(OpTranslation &op, StringRef stepsName, A
 namespace {
 
 void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
-  op.refuse({"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList", "StridesTensor", "StridesTensorList"});
   const std::optional<SliceRegion> region = sliceRegion(op, "strides", strides);
   if (!region) return;
   const Value part =
@@ -193,8 +192,74 @@ void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
   op.out("Out", decreased(op, part, op.rank("Input")));
 }
 
-void plainSlice(OpTranslation &op) { slice(op, std::vector<int64_t>(op.integers("axes").size(), 1)); }
-void stridedSlice(OpTranslation &op) { slice(op, op.integers("strides")); }
+/// Operands that give the starts or ends of a slice.
+constexpr StringLiteral kBounds[] = {"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList"};
+
+/// How many elements a slice whose bounds are operands takes of an axis: 1 where the axis is removed, otherwise as many as the
+/// result is declared with.
+int64_t numTaken(OpTranslation &op, int64_t axis) {
+  const std::vector<int64_t> removed = op.integers("decrease_axis");
+  if (is_contained(removed, axis)) return 1;
+  const ArrayRef<int64_t> made = op.shape("Out");
+  const auto at = static_cast<size_t>(axis - count_if(removed, [&](int64_t other) { return other < axis; }));
+  const int64_t number = at < made.size() ? made[at] : -1;
+  if (number < 1)
+    op.unsupported("the bounds of axis " + Twine(axis) +
+                   " are operands, and how many elements lie between them is not known, expected one that "
+                   "'decrease_axis' removes or a declared dimension");
+  return number;
+}
+
+/// Where a slice along `axes[i]` starts, with one element.
+Value startOf(OpTranslation &op, size_t i) {
+  if (op.has("StartsTensorList")) return op.in("StartsTensorList", i);
+  const std::string begin = std::to_string(i), end = std::to_string(i + 1);
+  return op.emit("slice_axis", {op.in("StartsTensor")}, {{"axis", std::string("0")}, {"begin", begin}, {"end", end}});
+}
+
+/// A slice with bounds that are known only when it runs. A start outside of the axis is an error then.
+void sliceAtOperands(OpTranslation &op) {
+  const std::vector<int64_t> axes = op.integers("axes"), starts = op.integers("starts"), ends = op.integers("ends");
+  std::vector<int64_t> isKnown = op.integers("infer_flags");
+  isKnown.resize(axes.size(), 1);
+  if (op.has("StartsTensorList") && op.count("StartsTensorList") != axes.size())
+    return op.fail(ErrorKind::BadEntry, "slot 'StartsTensorList' has " + Twine(op.count("StartsTensorList")) +
+                                            " operands, attribute 'axes' has " + Twine(axes.size()));
+  if (starts.size() != axes.size() || ends.size() != axes.size())
+    return op.fail(ErrorKind::BadAttribute, "attributes 'axes', 'starts' and 'ends' differ in length");
+  Value v = op.in("Input");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = op.axisOf("Input", axes[i]);
+    const std::string along = std::to_string(axis);
+    if (isKnown[i] == 1) {
+      const std::string end = ends[i] >= int64_t{INT32_MAX} ? "None" : std::to_string(ends[i]);
+      v = op.emit("slice_axis", {v}, {{"axis", along}, {"begin", std::to_string(starts[i])}, {"end", end}});
+      continue;
+    }
+    if (!op.has("StartsTensorList") && !op.has("StartsTensor"))
+      return op.unsupported("an end that is an operand is not supported without a start that is one");
+    const int64_t number = numTaken(op, axis);
+    Value at = startOf(op, i);
+    if (number != 1) {
+      const std::string type = "int64";
+      const Value steps =
+          op.emit("_arange", {}, {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", type}});
+      at = op.emit("broadcast_add", {steps, op.emit("Cast", {at}, {{"dtype", type}})});
+    }
+    v = op.emit("take", {v, at}, {{"axis", along}, {"mode", std::string("raise")}});
+  }
+  op.out("Out", decreased(op, v, op.rank("Input")));
+}
+
+void plainSlice(OpTranslation &op) {
+  if (any_of(kBounds, [&](StringRef slot) { return op.has(slot); })) return sliceAtOperands(op);
+  slice(op, std::vector<int64_t>(op.integers("axes").size(), 1));
+}
+
+void stridedSlice(OpTranslation &op) {
+  op.refuse({"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList", "StridesTensor", "StridesTensorList"});
+  slice(op, op.integers("strides"));
+}
 
 void expand(OpTranslation &op) {
   op.refuse({"Shape", "expand_shapes_tensor"});
