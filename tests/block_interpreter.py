@@ -37,6 +37,11 @@ def reduce_to(value, like):
     return value.sum(axes, keepdims=True) if axes else value
 
 
+def element(value):
+    """The one number of an array of any rank; NumPy 2 lets int() take it of rank 0 alone."""
+    return np.asarray(value).item()
+
+
 def swapped(a):
     return np.swapaxes(a, -1, -2)
 
@@ -110,9 +115,9 @@ class Interpreter:
         elif kind == "fill_any_like":
             put("Out", [np.full_like(get("X")[0], attrs["value"])])
         elif kind == "select_input":
-            put("Out", [get("X")[int(get("Mask")[0])]])
+            put("Out", [get("X")[element(get("Mask")[0])]])
         elif kind == "select_output":
-            x, mask = get("X")[0], int(get("Mask")[0])
+            x, mask = get("X")[0], element(get("Mask")[0])
             put("Out", [x if i == mask else np.zeros_like(x) for i in range(len(op["out"]["Out"]))])
         elif kind == "fill_constant_batch_size_like":
             shape = list(attrs["shape"])

@@ -189,8 +189,9 @@ TEST_F(Cli, ExitCodes) {
 }
 
 TEST_F(Cli, CrashIsExitCodeSeventy) {
-  ToolResult result =
-      runShell(folder.path(), "{ sleep 5 | \"$GRADC\" verify & } ; sleep 0.5; kill -SEGV $!; wait $!; echo code $?");
+  // More than a pipe holds, so the tool has started by the time the shell has written it.
+  ToolResult result = runShell(folder.path(), "mkfifo pipe; $GRADC verify <pipe & exec 3>pipe; "
+                                              "head -c 1000000 /dev/zero >&3; kill -SEGV $!; wait $!; echo code $?");
   EXPECT_EQ(result.out, "code 70\n");
   EXPECT_TRUE(contains(result.err, "[internal]")) << result.err;
 }
