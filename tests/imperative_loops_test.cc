@@ -330,7 +330,7 @@ TEST(ImperativeLoops, RET_05_RET_08_ErrorsNameTheBody) {
   const std::vector<AttrText> attrs = scanAttrs(false, true);
   const KindRef kind = cantFail(context.kind(*context.ops.find("_scan"), context.attrs(attrs), "_scan",
                                              body("o = elemwise_add(x, s)\nn = elemwise_mul(x, s)\nheads o, n")));
-  const KindId scan = im.kind(kind);
+  const Kind scan = cantFail(im.kind(kind));
   const Tensor steps = im.tensor({1}, std::vector<int64_t>{5}), x = im.tensor({2, 1}, Doubles{1, 2}),
                s = im.tensor({1}, Doubles{3});
   cantFail(im.requireGrad(s));
@@ -385,7 +385,8 @@ TEST(ImperativeLoops, A_19_ALoopOfAHost) {
   cantFail(context.ops.add(op));
   Imperative im(context, Tape::referenceOptions());
   const Graph step = cantFail(parseGraph(context, "y = elemwise_mul(p, x)"));
-  const KindId cube = im.kind(cantFail(context.kind(op, context.attrs({{"exponent", "3"}}), "host_power", step)));
+  const Kind cube =
+      cantFail(im.kind(cantFail(context.kind(op, context.attrs({{"exponent", "3"}}), "host_power", step))));
   const Tensor x = im.tensor({2}, Doubles{2, 3}), one = im.tensor({2}, Doubles{1, 1});
   cantFail(im.requireGrad(x));
   const Tensor y = cantFail(im.call(cube, {x, one}));
