@@ -75,7 +75,7 @@ class Taped {
       }
       TensorList inputs;
       for (Value v : graph.inputs(NodeId(n))) inputs.push_back(entries[v.node.value][v.index]);
-      entries[n] = cantFail(im.callAll(im.kind(graph.kindHandle(NodeId(n))), inputs));
+      entries[n] = cantFail(im.callAll(cantFail(im.kind(graph.kindHandle(NodeId(n)))), inputs));
     }
     for (StringRef name : wrt) xs.push_back(named[name]);
     for (Value head : graph.heads()) heads.push_back(entries[head.node.value][head.index]);
@@ -243,7 +243,7 @@ Tensor callOne(Imperative &im, StringRef op, ArrayRef<AttrText> attrs, ArrayRef<
                ArrayRef<Tensor> inputs) {
   Context &context = testContext();
   const KindRef kind = cantFail(context.kind(*context.ops.find(op), context.attrs(attrs), op, bodies));
-  return cantFail(im.call(im.kind(kind), inputs));
+  return cantFail(im.call(cantFail(im.kind(kind)), inputs));
 }
 
 const AttrText kCall[] = {{"num_args", "2"}, {"num_outputs", "1"}};
@@ -274,7 +274,7 @@ TEST(ImperativeLoops, TA_20_TheSecondOutputIsKept) {
   const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "2"}};
   const KindRef kind = cantFail(context.kind(*context.ops.find("_call"), context.attrs(attrs), "_call",
                                              body("a = negative(x)\nb = exp(x)\nheads a, b")));
-  const Tensor second = cantFail(im.callAll(im.kind(kind), {x}))[1];
+  const Tensor second = cantFail(im.callAll(cantFail(im.kind(kind)), {x}))[1];
   EXPECT_EQ(doublesOf(cantFail(im.grad({second}, {x}, {}))[0]), (Doubles{std::exp(1), std::exp(2)}));
 }
 
