@@ -34,7 +34,7 @@ class Chain {
   Context context;
   Imperative im;
   Tensor x;
-  KindId mul, add, tanh;
+  Kind mul, add, tanh;
 };
 
 void perCall(benchmark::State &state) {
@@ -127,9 +127,8 @@ class Network {
   Imperative im;
 
  private:
-  const KindId dense = cantFail(im.kind("FullyConnected", {{"num_hidden", "64"}})),
-               relu = cantFail(im.kind("relu", {})), sum = cantFail(im.kind("sum", {})),
-               sgd = cantFail(im.kind("_scheduled_sgd_update", {}));
+  const Kind dense = cantFail(im.kind("FullyConnected", {{"num_hidden", "64"}})), relu = cantFail(im.kind("relu", {})),
+             sum = cantFail(im.kind("sum", {})), sgd = cantFail(im.kind("_scheduled_sgd_update", {}));
   const Tensor x = im.full({1, 64}, 0.5f), rate = im.full({1}, 1e-6f);
   std::vector<Tensor> weights, biases;
 };

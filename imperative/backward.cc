@@ -8,6 +8,7 @@
 #include "runtime/bindings.h"
 #include "runtime/failures.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 
@@ -132,6 +133,7 @@ class Run {
     if (!plan) return plan.takeError();
     const ReplayRequest replayed{
         engine, **plan, *scratch, asked.retains, host.isNeeded() ? &host : nullptr, asked.checksNaN, scratch->marks};
+    if (asked.createGraph && (*plan)->isZeros.any()) zeros = (*plan)->isZeros;
     engine.plans.lease(**plan);
     const auto endLease = make_scope_exit([&] { engine.plans.giveBack(**plan); });
     if (asked.createGraph) return replayRecorded(replayed);
@@ -141,17 +143,23 @@ class Run {
     return error;
   }
 
-  /// Applies P-04 to gradients that functions of the host did not return.
+  /// Applies P-04 to gradients that functions of the host did not return. Zeros of a recorded gradient are tracked.
   Error fillMissing(Tensors xs, UnusedPolicy unused) {
     for (auto [i, gradient] : enumerate(scratch->results)) {
-      if (gradient || unused == UnusedPolicy::None || !host.hasFunctionsAtAll()) continue;
-      if (unused == UnusedPolicy::Error)
+      if (unused == UnusedPolicy::None) continue;
+      if (gradient) {
+        // Zeros are as they were computed, or have a history of their own.
+        const bool isConstant = asked.createGraph && isZeros(i) && !gradient.get()->tracked;
+        if (!isConstant) continue;
+      } else if (!host.hasFunctionsAtAll()) {
+        continue;
+      } else if (unused == UnusedPolicy::Error) {
         return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", " + Engine::describe(*xs[i].get()) +
                                                    ", gets no gradient: the functions it leads to gave none")
             .note("request None or Zeros for unused xs");
-      Expected<Tensor> zeros = engine.makeTensor(scratch->request.types[i], nullptr);
+      }
+      Expected<Tensor> zeros = asked.createGraph ? engine.trackedZeros(xs[i]) : makeZeros(scratch->request.types[i]);
       if (!zeros) return zeros.takeError();
-      if (zeros->ref().bytes()) std::memset(zeros->ref().data, 0, zeros->ref().bytes());
       gradient = std::move(*zeros);
     }
     return Error::success();
@@ -174,6 +182,15 @@ class Run {
     return scratch;
   }
 
+  /// Whether a result is zeros, whatever the values.
+  bool isZeros(size_t result) const { return result < zeros.size() && zeros[static_cast<unsigned>(result)]; }
+
+  Expected<Tensor> makeZeros(OperandType type) {
+    Expected<Tensor> made = engine.makeTensor(type, nullptr);
+    if (made && made->ref().bytes()) std::memset(made->ref().data, 0, made->ref().bytes());
+    return made;
+  }
+
   static const HookList &hooksOf(const Mark &mark) { return *static_cast<const HookList *>(mark.hooks->releaseUser); }
 
   Error checkHead(size_t i) {
@@ -192,6 +209,7 @@ class Run {
   /// A plan that is not running: a backward inside a hook of another one with the same structure gets a plan of its own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
+    if (!plan) engine.droppedAtMiss = engine.signatures.numDropped();
     if (plan && (plan->source || !asked.createGraph)) return plan;
     Expected<std::unique_ptr<Plan>> made = catching("to compile a backward", [&] {
       return compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
@@ -236,6 +254,7 @@ class Run {
   Engine &engine;
   const Asked &asked;
   HostRun host;
+  BitVector zeros;  // Plan::isZeros
 };
 
 std::string position(size_t i, const Tensor &x) {
@@ -352,15 +371,14 @@ Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const 
 }  // namespace
 
 Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
-  return withRoomOnStack([&] {
-    return catchingBadAlloc("to run a backward", [&] { return backwardHere(*this, engine.get(), ys, options); });
-  });
+  return withRoomOnStack(
+      [&] { return catching("to run a backward", [&] { return backwardHere(*this, engine.get(), ys, options); }); });
 }
 
 Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
   std::vector<Tensor> gradients;
   auto work = [&] { return gradHere(*this, engine.get(), ys, xs, options, gradients); };
-  if (Error error = withRoomOnStack([&] { return catchingBadAlloc("to compute gradients", work); })) return error;
+  if (Error error = withRoomOnStack([&] { return catching("to compute gradients", work); })) return error;
   return gradients;
 }
 

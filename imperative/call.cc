@@ -83,12 +83,12 @@ class Caller {
     for (const Tensor &tensor : request.inputs) {
       const TensorImpl *const impl = tensor.get();
       if (!impl || impl->store != &engine.store)
-        return engine.checkOwn(request.inputs, "input of '" + engine.signatures.kind(request.kind)->spelling + "'");
+        return engine.checkOwn(request.inputs, "input of '" + request.kind->kind->spelling + "'");
       key.push_back(keyWord({impl->shape, impl->dtype}, (impl->tracked & mask) != 0));
     }
     // The output types of a fused backward operator may depend only on its forward node.
     for (const KnownOutput &output : request.known) key.push_back(keyWord(output));
-    Expected<Signature *> found = engine.signatures.find(request.kind, key, request.known);
+    Expected<Signature *> found = engine.signatures.find(*request.kind, key, request.known);
     if (!found) return found.takeError();
     signature = *found;
     return Error::success();
@@ -234,8 +234,8 @@ class Caller {
     ++engine.numCalls;
     for (size_t o = 0; o < request.into.size(); ++o)
       if (Storage *const target = request.into[o].get()->storage; memory[o] == target)
-        target->countWrite(request.kind.value, engine.numCalls);
-    for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind.value, engine.numCalls);
+        target->countWrite(request.kind->number, engine.numCalls);
+    for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind->number, engine.numCalls);
   }
 
   TapeNode *allocateNode() {
@@ -256,6 +256,7 @@ class Caller {
                                                 .forward = request.forward,
                                                 .state = request.state,
                                                 .origin = request.origin};
+    retain(signature);
     if (node->state) retain(node->state);
     if (node->forward) retain(node->forward);
     if (node->origin) retain(node->origin);
@@ -281,11 +282,23 @@ class Caller {
     if (draw > engine.numDraws) engine.numDraws = draw;
     if (!request.into.empty()) replaceByTargets(memory);
     if (node) record(node, memory);
-    for (const Tensor &target : request.into) target.get()->storage->countWrite(request.kind.value, engine.numCalls);
-    for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind.value, engine.numCalls);
+    for (const Tensor &target : request.into) target.get()->storage->countWrite(request.kind->number, engine.numCalls);
+    for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind->number, engine.numCalls);
     for (size_t o = 0; o < request.into.size(); ++o) setHistory(*request.into[o].get(), o, node);
     for (size_t o = 0; o < results.size(); ++o) results[o] = newTensor(memory, o, node);
-    if (node) release(node);
+    if (node) letGo(node);
+  }
+
+  // ---- Nobody else knows the node before the call ends, unless it became the history of a target.
+  bool isShared() const { return !request.into.empty(); }
+  void hold(TapeNode *node) const {
+    if (isShared()) return retain(node);
+    node->refs.store(node->refs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void letGo(TapeNode *node) const {
+    const uint32_t refs = node->refs.load(std::memory_order_relaxed);
+    if (isShared() || refs == 1) return release(node);
+    node->refs.store(refs - 1, std::memory_order_relaxed);
   }
 
   /// Copies outputs that were computed elsewhere to their targets; from then on the targets are the outputs.
@@ -317,7 +330,7 @@ class Caller {
     target.producer = tracked ? node : nullptr;
     target.isDerived = 0;
     target.output = static_cast<uint16_t>(o);
-    target.tracked = tracked;
+    setTrackedBits(target, tracked);
   }
 
   /// The retained gradient and the hooks of a target are those of its new value.
@@ -340,8 +353,9 @@ class Caller {
     const OperandType type = signature->outputs[o].type;
     const uint8_t tracked = trackedBits(o, node);
     const bool isDerived = node && !signature->isTracked;
-    if (tracked || isDerived) retain(node);
+    if (tracked || isDerived) hold(node);
     const Dims dims = signature->operands[signature->numInputs() + o].shape;
+    TapeShapes::hold(dims.data());
     return Tensor::adopt(new (memory.takeTensor(o)) TensorImpl{.dtype = type.dtype,
                                                                .tracked = tracked,
                                                                .output = static_cast<uint16_t>(o),
@@ -365,10 +379,10 @@ class Caller {
 }  // namespace
 
 Error Engine::call(const CallRequest &request, MutableArrayRef<Tensor> outputs) {
-  return catchingBadAlloc("to run an operator", [&] {
+  return catching("to run an operator", [&] {
     return amend(Caller(*this, request).run(outputs), [&](GradcError &error) {
-      if (request.kind.value >= signatures.numKinds()) return;
-      std::string text = "in " + describeCall(numCalls + 1, request.kind.value);
+      if (!request.kind || request.kind->store != &store) return;
+      std::string text = "in " + describeCall(numCalls + 1, *request.kind->kind);
       if (request.site.file) text += (" at " + Twine(request.site.file) + ":" + Twine(request.site.line)).str();
       error.notes.push_back({std::move(text), {}});
     });

@@ -55,7 +55,7 @@ void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
     if (now.producer && !now.isDerived) {
       old->producer = std::exchange(now.producer, nullptr);
       old->output = now.output;
-      old->tracked = now.tracked;
+      setTrackedBits(*old, now.tracked);
     }
     return;
   }

@@ -38,6 +38,7 @@ Engine::~Engine() {
 }
 
 Expected<OperandType> Engine::typeOf(Dims dims, DType dtype) {
+  store.shapes.sweep();
   const std::optional<ShapeId> shape = is_contained(dims, kUnknownDim) ? std::nullopt : store.shapes.intern(dims);
   if (!shape || dtypeBytes(dtype) == 0)
     return Failure(ErrorKind::BadAttribute, "no tensor is " + describeTensor(ShapeRef(dims), dtype) +
@@ -54,6 +55,7 @@ Expected<Tensor> Engine::makeTensor(OperandType type, Storage *storage, bool isS
     if (storage) release(storage);
     return Failure(ErrorKind::TooLarge, "no memory for the " + Twine(bytes) + " bytes of a tensor");
   }
+  TapeShapes::hold(dims.data());
   return Tensor::adopt(new (block) TensorImpl{.dtype = type.dtype,
                                               .shape = type.shape,
                                               .rank = static_cast<uint32_t>(dims.size()),
@@ -160,8 +162,7 @@ void RecordedGradients::add(Mark &mark) {
   retain(&mark);
 }
 
-std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
-  const NodeKind &of = *signatures.kind(KindId(kind));
+std::string Engine::describeCall(uint64_t call, const NodeKind &of) const {
   return ("call " + Twine(call) + " of " + (isHostCode(*of.op) ? "function '" : "operator '") + of.spelling + "'")
       .str();
 }
@@ -170,7 +171,7 @@ std::string Engine::describeFully(const TapeNode &node) const {
   auto at = [](CallSite site) { return site.file ? (" at " + Twine(site.file) + ":" + Twine(site.line)).str() : ""; };
   std::string text = describe(node) + at(node.site());
   for (const Origin *origin = node.origin; origin; origin = origin->parent)
-    text += ", the gradient of " + describeCall(origin->call, origin->kind.value) + at(origin->site);
+    text += ", the gradient of " + describeCall(origin->call, *origin->kind->kind) + at(origin->site);
   return text;
 }
 
@@ -178,11 +179,14 @@ Origin *Engine::makeOrigin(const TapeNode &node) {
   void *const block = store.allocate(sizeof(Origin));
   if (!block) return nullptr;
   if (node.origin) retain(node.origin);
+  retain(node.signature->kind);
   return new (block) Origin{
       .kind = node.signature->kind, .call = node.call, .site = node.site(), .parent = node.origin, .store = &store};
 }
 
-std::string Engine::describe(const TapeNode &node) const { return describeCall(node.call, node.signature->kind.value); }
+std::string Engine::describe(const TapeNode &node) const {
+  return describeCall(node.call, *node.signature->kind->kind);
+}
 
 std::string Engine::describe(const TensorImpl &impl) {
   if (impl.mark && !impl.mark->name.empty()) return "tensor '" + impl.mark->name + "'";
@@ -199,8 +203,9 @@ Error Engine::checkOwn(Tensors list, const Twine &what) const {
   return Error::success();
 }
 
-Error Engine::checkOwn(KindId kind) const {
-  if (kind.value < signatures.numKinds()) return Error::success();
+Error Engine::checkOwn(const KindRow *kind) const {
+  if (!kind) return Failure(ErrorKind::ForeignEntry, "there is no kind to call");
+  if (kind->store == &store) return Error::success();
   return Failure(ErrorKind::ForeignEntry, "the kind to call belongs to another Imperative");
 }
 
@@ -208,7 +213,9 @@ Expected<Mark *> Engine::markOf(TensorImpl &impl) {
   if (!impl.mark) {
     void *const block = store.allocate(sizeof(Mark));
     if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + describe(impl));
-    impl.mark = new (block) Mark{.dtype = impl.dtype, .shape = impl.shape, .store = &store, .name = {}};
+    impl.mark =
+        new (block) Mark{.dtype = impl.dtype, .shape = impl.shape, .dims = impl.dims, .store = &store, .name = {}};
+    TapeShapes::hold(impl.dims);
   }
   return impl.mark;
 }
@@ -241,25 +248,36 @@ Error Engine::makeMarks(Tensors inputs, uint8_t mask) {
   return Error::success();
 }
 
-KindId Engine::kindOf(const OpDef &op, std::optional<KindId> &known) {
-  if (!known) known = signatures.kindId(cantFail(ctx.kind(op, Attrs())));
-  return *known;
+KindRow *Engine::kindOf(const OpDef &op, Kind &known) {
+  if (!known) known = Kind(signatures.row(cantFail(ctx.kind(op, Attrs()))));
+  return known.get();
 }
 
-Expected<KindId> Engine::functionKind(const OpDef &op, StringRef name, size_t numArgs, size_t numOutputs) {
+Expected<KindRow *> Engine::functionKind(const OpDef &op, StringRef name, size_t numArgs, size_t numOutputs) {
   // DenseMap reserves two values.
-  SmallVector<KindId, 1> &list = functionKinds[static_cast<size_t>(hash_combine(&op, name, numArgs, numOutputs)) >> 2];
-  for (KindId id : list) {
-    const NodeKind &kind = *signatures.kind(id);
-    if (kind.op == &op && kind.spelling == name && kind.numInputs == numArgs && kind.numOutputs == numOutputs)
-      return id;
-  }
+  const uint64_t hash = static_cast<size_t>(hash_combine(&op, name, numArgs, numOutputs)) >> 2;
+  if (const auto at = functionKinds.find(hash); at != functionKinds.end())
+    for (const Kind &known : at->second) {
+      const NodeKind &kind = *known.get()->kind;
+      if (kind.op == &op && kind.spelling == name && kind.numInputs == numArgs && kind.numOutputs == numOutputs)
+        return known.get();
+    }
   const std::string args = std::to_string(numArgs), outputs = std::to_string(numOutputs);
   Expected<KindRef> kind =
       ctx.kind(op, ctx.attrs(ArrayRef<AttrText>{{"num_args", args}, {"num_outputs", outputs}}), name);
   if (!kind) return kind.takeError();
-  list.push_back(signatures.kindId(*kind));
-  return list.back();
+  constexpr size_t kMostFunctions = 1024;  // names that the host makes up do not stay for good
+  if (functionKinds.size() >= kMostFunctions) functionKinds.clear();
+  SmallVector<Kind, 1> &list = functionKinds[hash];
+  list.push_back(Kind(signatures.row(*kind)));
+  return list.back().get();
+}
+
+Expected<Tensor> Engine::trackedZeros(const Tensor &x) {
+  const CallRequest request{kindOf(*ctx.ops.wellKnown.zerosLike, zerosLikeKind), x, {Recording::On}};
+  Tensor zeros;
+  if (Error error = call(request, zeros)) return error;
+  return zeros;
 }
 
 Expected<Tensor> Engine::snapshot(const TensorImpl &impl, uint8_t mask) {

@@ -15,7 +15,7 @@
 namespace gradc {
 
 struct CallRequest {
-  KindId kind;
+  KindRow *kind;
   Tensors inputs;
   Modes modes;
   CallSite site = {};
@@ -31,7 +31,7 @@ struct CallRequest {
 
 /// Makes a computed tensor an untracked one.
 inline void dropHistory(TensorImpl &impl) {
-  impl.tracked = 0;
+  setTrackedBits(impl, 0);
   impl.isDerived = 0;
   release(std::exchange(impl.producer, nullptr));
 }
@@ -115,11 +115,20 @@ class RecordedGradients {
   size_t limit = 16;  // at this size, marks without such a gradient are dropped
 };
 
+/// What every entry of the API does: holds the lock while `work` runs, and turns exceptions into errors. E-21 for a call by a
+/// function of the host's operator, which runs with the lock held.
+template <class Work> auto entering(Store &store, const char *what, Work work) -> decltype(work()) {
+  return catching(what, [&]() -> decltype(work()) {
+    StoreLock lock(store);
+    return work();
+  });
+}
+
 class Engine {
  public:
   Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
       : owner(owner), ctx(context), options(options), store(*new Store(options.cachedBytes)),
-        signatures(context, store.shapes, signatureOptions(), options.maxKernels), plans(options.planBytes) {
+        signatures(context, store, store.shapes, signatureOptions(), options.maxKernels), plans(options.planBytes) {
     spare.reserve(kMaxSpare);  // they come back where nothing may fail
   }
   ~Engine();
@@ -132,7 +141,7 @@ class Engine {
   llvm::Expected<OperandType> typeOf(Dims dims, DType dtype);
   /// "call 12, operator 'square'"
   std::string describe(const TapeNode &node) const;
-  std::string describeCall(uint64_t call, uint32_t kind) const;
+  std::string describeCall(uint64_t call, const NodeKind &kind) const;
   /// The same with the call site, and the calls whose gradient it computes.
   std::string describeFully(const TapeNode &node) const;
   /// The origin of the calls that a backward records for a node; null without memory.
@@ -144,7 +153,7 @@ class Engine {
   /// E-44 for a tensor of another Imperative, E-14 for no tensor.
   llvm::Error checkOwn(Tensors list, const llvm::Twine &what) const;
   /// E-44 for a kind that this Imperative has not made.
-  llvm::Error checkOwn(KindId kind) const;
+  llvm::Error checkOwn(const KindRow *kind) const;
   /// The mark of a tensor, made if there is none.
   llvm::Expected<Mark *> markOf(TensorImpl &impl);
   /// Marks for the inputs of a call to be recorded that have no history.
@@ -167,7 +176,8 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0;
-  uint32_t epoch = 0;  // the last one that collecting has left in nodes; see nextEpoch
+  uint64_t droppedAtMiss = 0;  // SignatureTable::numDropped when the cache of plans missed last
+  uint32_t epoch = 0;          // the last one that collecting has left in nodes; see nextEpoch
   static constexpr size_t kMaxSpare = 16;
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
@@ -186,22 +196,24 @@ class Engine {
 
   BufferMarks bufferMarks;
   RecordedGradients recordedGradients;
-  FailureSlot failure;                                             // of kernels of calls
-  std::optional<KindId> copyKind, addKind, sumLikeKind;            // once needed
-  DenseMap<uint64_t, llvm::SmallVector<KindId, 1>> functionKinds;  // by hash
+  FailureSlot failure;                                           // of kernels of calls
+  Kind copyKind, addKind, sumLikeKind, zerosLikeKind;            // once needed
+  DenseMap<uint64_t, llvm::SmallVector<Kind, 1>> functionKinds;  // by hash
   DenseMap<const TensorImpl *, int64_t> outputOf;  // what a function took and gave: the output that it is, or -1
 
   /// The mark of a tensor, made if there is none. The call of a computed tensor is linked to it, for the delivery of its gradient
   /// and for hooks; tensors that are the same output of a call have one mark.
   llvm::Expected<Mark *> tiedMarkOf(TensorImpl &impl);
   /// The kind of an operator without attributes; `known` caches it.
-  KindId kindOf(const OpDef &op, std::optional<KindId> &known);
+  KindRow *kindOf(const OpDef &op, Kind &known);
   /// The kind of a call of the host's code (function_op.h). BadAttribute for more inputs or outputs than those may have.
-  llvm::Expected<KindId> functionKind(const OpDef &op, llvm::StringRef name, size_t numArgs, size_t numOutputs);
+  llvm::Expected<KindRow *> functionKind(const OpDef &op, llvm::StringRef name, size_t numArgs, size_t numOutputs);
   /// Flags that are off.
   std::shared_ptr<bool[]> makeFlags(size_t number) {
     return std::allocate_shared<bool[]>(PoolAllocator<bool>(store), number);
   }
+  /// Zeros that x has nothing to do with, but which have a history, so that the next order of gradients is zero as well (HO-08).
+  llvm::Expected<Tensor> trackedZeros(const Tensor &x);
   llvm::Error growWorkspace(size_t bytes);
   /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with `before`.
   llvm::Error addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before);

@@ -21,7 +21,7 @@ class KeyReader {
     requestEnd = at;
     for (int list = 0; list < 2; ++list) at += 1 + 2 * key[at];  // types of leaves and others
     typesEnd = at;
-    for (; at < key.size(); at += wordsOf(signatures[key[at]])) calls.push_back(at);
+    for (; at < key.size(); at += wordsOf(*signatures.findById(key[at]))) calls.push_back(at);
   }
 
   static size_t wordsOf(const Signature &signature) {
@@ -33,7 +33,7 @@ class KeyReader {
   std::vector<size_t> calls;
 };
 
-std::string textOf(const Signature &signature, const ShapeTable &shapes) {
+std::string textOf(const Signature &signature, const TapeShapes &shapes) {
   std::string text = ("'" + signature.handle->spelling + "' on ").str();
   for (size_t i = 0; i < signature.numInputs(); ++i)
     text += (i ? ", " : "") + describeTensor(shapes[signature.inputs[i].shape], signature.inputs[i].dtype);
@@ -46,6 +46,8 @@ std::string Engine::explainMiss() const {
   const std::optional<PlanCache::Miss> miss = plans.lastMiss();
   if (!miss) return "no lookup has missed";
   if (miss->nearest.empty()) return "nothing else is in the cache";
+  if (!plans.isMissCached() && droppedAtMiss != signatures.numDropped())
+    return "the calls of the last miss are not known any more";
   const KeyReader now(miss->key, signatures), before(miss->nearest, signatures);
   if (miss->position < now.requestEnd) return "other heads, targets or policies are requested";
   if (miss->position < now.typesEnd) return "the leaves differ in number or type";
@@ -54,11 +56,11 @@ std::string Engine::explainMiss() const {
   if (miss->position >= miss->key.size() || miss->position >= miss->nearest.size())
     return utostr(now.calls.size()) + " calls, in the nearest entry " + utostr(before.calls.size());
   const std::string which = "call " + utostr(call + 1) + " of " + utostr(now.calls.size());
-  const Signature &mine = signatures[miss->key[now.calls[call]]];
+  const Signature &mine = *signatures.findById(miss->key[now.calls[call]]);
   if (miss->position != now.calls[call])
     return which + ", operator '" + mine.handle->spelling.str() + "', reads another value as input " +
            utostr(miss->position - now.calls[call]);
-  const Signature &other = signatures[miss->nearest[miss->position]];
+  const Signature &other = *signatures.findById(miss->nearest[miss->position]);
   const std::string text = textOf(mine, store.shapes), otherText = textOf(other, store.shapes);
   if (text == otherText)
     return which + ", operator " + text + ", differs in which inputs are tracked, or in its attributes";

@@ -28,11 +28,12 @@ bool tryRetain(TapeNode &node) {
 /// null.
 Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
   const TensorImpl &impl = *saved.value.get();
-  StoreLock lock(*impl.store);
+  const StoreView view(*impl.store);
   if (impl.store->hasEnded()) return saved.value;
   void *const block = impl.store->allocate(sizeof(TensorImpl));
   if (!block) return Tensor();
   retain(impl.storage);
+  TapeShapes::hold(impl.dims);
   auto *const own = new (block) TensorImpl{.dtype = impl.dtype,
                                            .tracked = impl.tracked,
                                            .output = impl.output,
@@ -103,9 +104,10 @@ class FunctionRecorder {
     for (size_t o : call->nonDifferentiable)
       if (o < known.size()) known[o].isWanted = false;
     for (const KnownOutput &output : known) key.push_back(keyWord(output));
-    Expected<KindId> kind = engine.functionKind(kFunction, call->function->name, request.inputs.size(), outputs.size());
+    Expected<KindRow *> kind =
+        engine.functionKind(kFunction, call->function->name, request.inputs.size(), outputs.size());
     if (!kind) return kind.takeError();
-    Expected<Signature *> found = engine.signatures.find(*kind, key, known);
+    Expected<Signature *> found = engine.signatures.find(**kind, key, known);
     if (!found) return found.takeError();
     signature = *found;
     return Error::success();
@@ -136,6 +138,7 @@ class FunctionRecorder {
       return Failure(ErrorKind::TooLarge, "no memory to record a function");
     }
     call->self = call;
+    retain(signature);
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(request.inputs.size()),
                                                 .numKept = 0,
                                                 .isFunction = true,
@@ -221,7 +224,6 @@ Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &fu
   std::shared_ptr<FunctionCall> call;
   std::shared_ptr<bool[]> needs;
   auto prepare = [&]() -> Error {
-    StoreLock lock(engine->store);
     if (Error error = engine->checkOwn(inputs, "input of function '" + StringRef(function->name) + "'")) return error;
     call = std::allocate_shared<FunctionCall>(PoolAllocator<FunctionCall>(engine->store), engine->store, function,
                                               inputs.size());
@@ -231,7 +233,7 @@ Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &fu
                  (input.get()->tracked & Engine::trackedMask(modes)) != 0;
     return Error::success();
   };
-  if (Error error = catching("to call a function", prepare)) return error;
+  if (Error error = entering(engine->store, "to call a function", prepare)) return error;
   const auto endCall = make_scope_exit([&] {
     call->isForward = false;
     call->given.clear();
@@ -241,12 +243,11 @@ Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &fu
     return function->forward(FunctionContext(call, needs), inputs);
   }();
   auto record = [&]() -> Error {
-    StoreLock lock(engine->store);
-    const CallRequest request{.kind = {}, .inputs = inputs, .modes = modes, .site = site};
+    const CallRequest request{.kind = nullptr, .inputs = inputs, .modes = modes, .site = site};
     return FunctionRecorder(*engine, call, request, ArrayRef(needs.get(), inputs.size())).run(*outputs);
   };
   if (outputs)
-    if (Error error = catching("to record a function", record)) return error;
+    if (Error error = entering(engine->store, "to record a function", record)) return error;
   return outputs;
 }
 

@@ -64,7 +64,7 @@ class Results {
     if (!like) return like.takeError();
     const Tensor operands[] = {gradient, std::move(*like)};
     Tensor sum;
-    const KindId kind = engine.kindOf(*sumLike, engine.sumLikeKind);
+    KindRow *const kind = engine.kindOf(*sumLike, engine.sumLikeKind);
     if (Error error = engine.call({kind, operands, {recording}, node.site()}, sum)) return error;
     return sum;
   }
@@ -119,13 +119,14 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
     for (const Edge &edge : edges) release(edge);
   };
   if (known.empty() || !isTracked) return letGo(), Error::success();
-  Expected<KindId> kind =
+  Expected<KindRow *> kind =
       engine.functionKind(kOnceFunction, node.signature->handle->spelling, edges.size(), known.size());
   if (!kind) return letGo(), kind.takeError();
-  Expected<Signature *> signature = engine.signatures.find(*kind, key, known);
+  Expected<Signature *> signature = engine.signatures.find(**kind, key, known);
   if (!signature) return letGo(), signature.takeError();
   void *const block = engine.store.allocate(TapeNode::bytes(edges.size(), 0));
   if (!block) return letGo(), Failure(ErrorKind::TooLarge, "no memory to record a function");
+  retain(*signature);
   TapeNode *const once = new (block) TapeNode{.numEdges = static_cast<uint32_t>(edges.size()),
                                               .numKept = 0,
                                               .line = node.line,

@@ -74,9 +74,8 @@ HookRows liveHooks(const HookRows &rows) {
 
 Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
   HookRows old;
-  StoreLock lock(engine->store);
-  if (Error error = checkHook(*engine, x, hook)) return error;
-  return catching("for a hook", [&]() -> Expected<HookHandle> {
+  return entering(engine->store, "for a hook", [&]() -> Expected<HookHandle> {
+    if (Error error = checkHook(*engine, x, hook)) return error;
     Expected<HookList *> hooks = hooksOf(*engine, *x.get());
     if (!hooks) return hooks.takeError();
     return add(engine->store, (*hooks)->before, hook, old);
@@ -85,13 +84,13 @@ Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
 
 Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, TensorHook hook) {
   HookRows old;
-  StoreLock lock(engine->store);
-  if (Error error = checkHook(*engine, leaf, hook)) return error;
-  TensorImpl &impl = *leaf.get();
-  if (impl.producer)
-    return Failure(ErrorKind::HookNotLeaf, Engine::describe(impl) + " is not a leaf: post-accumulate hooks need a leaf")
-        .note("add a hook of its gradient instead");
-  return catching("for a hook", [&]() -> Expected<HookHandle> {
+  return entering(engine->store, "for a hook", [&]() -> Expected<HookHandle> {
+    if (Error error = checkHook(*engine, leaf, hook)) return error;
+    TensorImpl &impl = *leaf.get();
+    if (impl.producer)
+      return Failure(ErrorKind::HookNotLeaf,
+                     Engine::describe(impl) + " is not a leaf: post-accumulate hooks need a leaf")
+          .note("add a hook of its gradient instead");
     Expected<HookList *> hooks = hooksOf(*engine, impl);
     if (!hooks) return hooks.takeError();
     HookHandle handle = add(engine->store, (*hooks)->after, hook, old);

@@ -5,6 +5,7 @@
 #include "runtime/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 
 #include <cstring>
 
@@ -12,6 +13,8 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
+
+constexpr const char *kToRun = "to run an operator";
 
 /// The tensor, or none.
 Tensor orNone(Expected<Tensor> &&tensor) {
@@ -53,32 +56,52 @@ Imperative::~Imperative() {
   store.close();
 }
 
-Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
-  StoreLock lock(engine->store);
-  const OpDef *const def = engine->ctx.ops.find(op);
-  if (!def)
-    return amend(Failure(ErrorKind::UnknownName, "there is no operator '" + op + "'"), [&](GradcError &error) {
-      for (StringRef name : engine->ctx.ops.suggest(op))
-        error.notes.push_back({("did you mean '" + name + "'?").str(), {}});
-    });
-  return catching("to make a kind", [&]() -> Expected<KindId> {
+/// E-class of a key that the operator does not have: a file may hold what another program reads, a call does not.
+static Error checkKeys(const OpDef &op, StringRef name, ArrayRef<AttrText> attrs) {
+  for (const AttrText &attr : attrs) {
+    const bool isAnnotation = attr.key.starts_with("__") && attr.key.ends_with("__");
+    if (isAnnotation || op.declares(attr.key)) continue;
+    Failure failure(ErrorKind::BadAttribute, "operator '" + name + "' has no attribute '" + attr.key + "'");
+    const AttrSpec *nearest = nullptr;
+    unsigned best = static_cast<unsigned>(1 + attr.key.size() / 4);
+    for (const AttrSpec &spec : op.attrs)
+      if (const unsigned distance = attr.key.edit_distance(spec.key); distance <= best) {
+        nearest = &spec;
+        best = distance - (distance != 0);
+      }
+    if (nearest) return std::move(failure).note("did you mean '" + nearest->key + "'?");
+    std::string all;
+    for (const AttrSpec &spec : op.attrs) all += (all.empty() ? "" : ", ") + spec.key.str();
+    return std::move(failure).note(all.empty() ? "it has none" : "it has " + all);
+  }
+  return Error::success();
+}
+
+Expected<Kind> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
+  return entering(engine->store, "to make a kind", [&]() -> Expected<Kind> {
+    const OpDef *const def = engine->ctx.ops.find(op);
+    if (!def)
+      return amend(Failure(ErrorKind::UnknownName, "there is no operator '" + op + "'"), [&](GradcError &error) {
+        for (StringRef name : engine->ctx.ops.suggest(op))
+          error.notes.push_back({("did you mean '" + name + "'?").str(), {}});
+      });
+    if (Error error = checkKeys(*def, op, attrs)) return error;
     const Attrs given = engine->ctx.attrs(attrs);
     Expected<KindRef> handle = engine->ctx.kind(*def, given, op);
     if (!handle)
       return amend(handle.takeError(),
                    [&](GradcError &error) { error.message.append(" ").append(describeAttrs(op, op, given)); });
-    return engine->signatures.kindId(*handle);
+    return Kind(engine->signatures.row(*handle));
   });
 }
 
-KindId Imperative::kind(const KindRef &handle) {
-  StoreLock lock(engine->store);
-  return handle ? engine->signatures.kindId(handle) : KindId();
+Expected<Kind> Imperative::kind(const KindRef &handle) {
+  return entering(engine->store, "to make a kind",
+                  [&]() -> Expected<Kind> { return handle ? Kind(engine->signatures.row(handle)) : Kind(); });
 }
 
 Expected<Tensor> Imperative::make(Dims dims, DType dtype) {
-  return catchingBadAlloc("to make a tensor", [&]() -> Expected<Tensor> {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "to make a tensor", [&]() -> Expected<Tensor> {
     Expected<OperandType> type = engine->typeOf(dims, dtype);
     if (!type) return type.takeError();
     Expected<Tensor> tensor = engine->makeTensor(*type, nullptr);
@@ -88,8 +111,7 @@ Expected<Tensor> Imperative::make(Dims dims, DType dtype) {
 }
 
 Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release)(void *), void *user) {
-  return catchingBadAlloc("to make a tensor", [&]() -> Expected<Tensor> {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "to make a tensor", [&]() -> Expected<Tensor> {
     Expected<OperandType> type = engine->typeOf(memory.shape, memory.dtype);
     if (!type) return type.takeError();
     if (reinterpret_cast<uintptr_t>(memory.data) % dtypeBytes(memory.dtype) != 0)
@@ -127,16 +149,16 @@ Tensor Imperative::zeros(Dims dims, DType dtype) {
 }
 
 Tensor Imperative::detach(const Tensor &x) {
-  StoreLock lock(engine->store);
-  if (!x || x.get()->store != &engine->store) return Tensor();
-  Storage *const storage = x.get()->storage;
-  retain(storage);
-  return orNone(engine->makeTensor({x.get()->shape, x.dtype()}, storage));
+  return orNone(entering(engine->store, "to make a tensor", [&]() -> Expected<Tensor> {
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    Storage *const storage = x.get()->storage;
+    retain(storage);
+    return engine->makeTensor({x.get()->shape, x.dtype()}, storage);
+  }));
 }
 
 Error Imperative::setName(const Tensor &x, StringRef name) {
-  return catchingBadAlloc("for a name", [&]() -> Error {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "for a name", [&]() -> Error {
     if (Error error = engine->checkOwn(x, "tensor")) return error;
     Expected<Mark *> mark = engine->markOf(*x.get());
     if (!mark) return mark.takeError();
@@ -145,63 +167,63 @@ Error Imperative::setName(const Tensor &x, StringRef name) {
   });
 }
 
-Expected<Tensor> Imperative::call(KindId kind, Tensors inputs, CallSite site) {
+Expected<Tensor> Imperative::call(const Kind &kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
-  StoreLock lock(engine->store);
-  Tensor output;
-  if (Error error = engine->call({kind, inputs, modes, site}, output)) return error;
-  return output;
+  return entering(engine->store, kToRun, [&]() -> Expected<Tensor> {
+    Tensor output;
+    if (Error error = engine->call({kind.get(), inputs, modes, site}, output)) return error;
+    return output;
+  });
 }
 
 /// Returns every visible output.
 static Expected<TensorList> callForAll(Engine &engine, const CallRequest &request) {
-  return catchingBadAlloc("to run an operator", [&]() -> Expected<TensorList> {
-    if (Error error = engine.checkOwn(request.kind)) return error;
-    TensorList outputs(engine.signatures.kind(request.kind)->numVisible);
-    if (Error error = engine.call(request, outputs)) return error;
-    return outputs;
-  });
-}
-
-Expected<TensorList> Imperative::callAll(KindId kind, Tensors inputs, CallSite site) {
-  const Modes modes = modesOf(*this);
-  StoreLock lock(engine->store);
-  return callForAll(*engine, {kind, inputs, modes, site});
-}
-
-Expected<TensorList> Imperative::callWith(std::shared_ptr<void> state, KindId kind, Tensors inputs, CallSite site) {
-  const Modes modes = modesOf(*this);
-  StoreLock lock(engine->store);
-  CallRequest request{kind, inputs, modes, site};
-  request.state = holdObject(engine->store, state);
-  if (!request.state) return Failure(ErrorKind::TooLarge, "no memory for the object of a call");
-  Expected<TensorList> outputs = callForAll(*engine, request);
-  release(request.state);
+  if (Error error = engine.checkOwn(request.kind)) return error;
+  TensorList outputs(request.kind->kind->numVisible);
+  if (Error error = engine.call(request, outputs)) return error;
   return outputs;
 }
 
-Error Imperative::callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site) {
+Expected<TensorList> Imperative::callAll(const Kind &kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(kind)) return error;
-  if (outputs.empty())
-    return Failure(ErrorKind::Arity, "no tensor for the outputs of '" + engine->signatures.kind(kind)->spelling + "'");
-  return engine->call({kind, inputs, modes, site, outputs}, {});
+  return entering(engine->store, kToRun, [&] { return callForAll(*engine, {kind.get(), inputs, modes, site}); });
+}
+
+Expected<TensorList> Imperative::callWith(std::shared_ptr<void> state, const Kind &kind, Tensors inputs,
+                                          CallSite site) {
+  const Modes modes = modesOf(*this);
+  return entering(engine->store, kToRun, [&]() -> Expected<TensorList> {
+    CallRequest request{kind.get(), inputs, modes, site};
+    request.state = holdObject(engine->store, state);
+    if (!request.state) return Failure(ErrorKind::TooLarge, "no memory for the object of a call");
+    const auto letGo = make_scope_exit([&] { release(request.state); });
+    return callForAll(*engine, request);
+  });
+}
+
+Error Imperative::callInto(const Kind &kind, Tensors inputs, Tensors outputs, CallSite site) {
+  const Modes modes = modesOf(*this);
+  return entering(engine->store, kToRun, [&]() -> Error {
+    if (Error error = engine->checkOwn(kind.get())) return error;
+    if (outputs.empty())
+      return Failure(ErrorKind::Arity, "no tensor for the outputs of '" + kind.get()->kind->spelling + "'");
+    return engine->call({kind.get(), inputs, modes, site, outputs}, {});
+  });
 }
 
 Error Imperative::willWrite(const Tensor &x) {
   const Modes modes = modesOf(*this);
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  TensorImpl &impl = *x.get();
-  if (Error error = engine->checkWritable(impl, modes, false)) return error;
-  impl.storage->countWrite(Storage::kNoWriter, engine->numCalls);
-  return Error::success();
+  return entering(engine->store, "to count a write", [&]() -> Error {
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    TensorImpl &impl = *x.get();
+    if (Error error = engine->checkWritable(impl, modes, false)) return error;
+    impl.storage->countWrite(Storage::kNoWriter, engine->numCalls);
+    return Error::success();
+  });
 }
 
 Expected<Graph> Imperative::graphOf(Tensors ys) {
-  return catchingBadAlloc("to make a graph", [&]() -> Expected<Graph> {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "to make a graph", [&]() -> Expected<Graph> {
     if (Error error = engine->checkOwn(ys, "y")) return error;
     SmallVector<TapeValue, 4> values;
     for (const Tensor &y : ys) {
@@ -225,17 +247,17 @@ Expected<Graph> Imperative::graphOf(Tensors ys) {
 }
 
 CacheStats Imperative::cacheStats() const {
-  StoreLock lock(engine->store);
+  const StoreView view(engine->store);
   return engine->plans.stats();
 }
 
 std::string Imperative::explainMiss() const {
-  StoreLock lock(engine->store);
+  const StoreView view(engine->store);
   return engine->explainMiss();
 }
 
 MemoryStats Imperative::memoryStats() const {
-  StoreLock lock(engine->store);
+  const StoreView view(engine->store);
   size_t scratchBytes = 0;
   for (const std::unique_ptr<Scratch> &scratch : engine->spare) scratchBytes += scratch->heapBytes();
   scratchBytes += engine->bufferMarks.heapBytes() + engine->recordedGradients.heapBytes();

@@ -10,14 +10,16 @@
 // A tape records calls that read a tracked tensor; `backward` makes a graph of them, which `buildGradient` differentiates,
 // and keeps the compiled result for the next tape of the same structure. There is no other gradient engine.
 //
-// An Imperative and its Context serve one call at a time, behind one lock that is not held while code of the host runs.
-// Modes belong to the thread. Errors leave everything as it was.
+// An Imperative serves one call at a time, behind one lock that is not held while hooks, functions and callbacks of the host run.
+// Kernels and rules of the host's operators run with it: calls from there are E-21. Modes belong to the thread. Errors leave
+// everything as it was, and functions that return one throw nothing.
 // Tested by tests/imperative_test.cc
 #pragma once
 
 #include "imperative/call_site.h"
 #include "imperative/function.h"
 #include "imperative/hooks.h"
+#include "imperative/kind.h"
 #include "imperative/modes.h"
 #include "imperative/tensor.h"
 #include "ir/context.h"
@@ -57,10 +59,10 @@ struct TapePolicies {
 };
 
 struct BackwardOptions {
-  Tensors heads = {};                        // one per y, no tensor for a gap; empty: all gaps
+  HeldTensors heads = {};                    // one per y, no tensor for a gap; empty: all gaps
   std::optional<bool> retain = {};           // keep values and history for another backward; else as `createGraph`
   bool createGraph = false;                  // record the computation of the gradients
-  std::optional<Tensors> inputs = {};        // only these get gradients; may be computed tensors
+  std::optional<HeldTensors> inputs = {};    // only these get gradients; may be computed tensors
   HeadPolicy headPolicy = HeadPolicy::Ones;  // for gaps: Ones, Scalar or Required; Input is E-13
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
@@ -68,12 +70,12 @@ struct BackwardOptions {
 };
 
 struct GradOptions {
-  Tensors heads = {};
+  HeldTensors heads = {};
   std::optional<bool> retain = {};
   bool createGraph = false;
   UnusedPolicy unused = UnusedPolicy::Error;
-  Tensors noGrad = {};     // NG-04: no gradient flows into these
-  bool onlyInputs = true;  // false is E-13
+  HeldTensors noGrad = {};  // NG-04: no gradient flows into these
+  bool onlyInputs = true;   // false is E-13
   HeadPolicy headPolicy = HeadPolicy::Ones;
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
@@ -104,9 +106,11 @@ class Imperative {
   ~Imperative();
   Imperative(const Imperative &) = delete;
 
-  /// An operator with its attributes, to call any number of times. UnknownName, BadAttribute.
-  llvm::Expected<KindId> kind(llvm::StringRef op, llvm::ArrayRef<AttrText> attrs);
-  KindId kind(const KindRef &handle);  // calls of the kind of a null handle are E-44
+  /// An operator with its attributes, to call any number of times. UnknownName; BadAttribute, also for a key that the operator
+  /// does not have, unless it is an annotation (`__key__`).
+  llvm::Expected<Kind> kind(llvm::StringRef op, llvm::ArrayRef<AttrText> attrs);
+  /// The kind of a node, whatever attributes it has. No kind for a null handle; calls of no kind are E-44.
+  llvm::Expected<Kind> kind(const KindRef &handle);
 
   // ---- tensors; those without Expected return no tensor where `make` would be an error
 
@@ -147,8 +151,8 @@ class Imperative {
   llvm::Error retainGrad(const Tensor &x);
   /// Removes the mark. E-17 if there is none.
   llvm::Error dropGrad(const Tensor &x);
-  /// Sets what the next backward adds to; no tensor: none. E-71 for another shape or type, E-18 for x's own memory, E-06 for an
-  /// unmarked x.
+  /// Sets what the next backward adds to; no tensor: none, also for the gradient that `inputs` gave a computed x. E-71 for
+  /// another shape or type, E-18 for x's own memory, E-06 for an x without mark and gradient.
   llvm::Error setGrad(const Tensor &x, const Tensor &grad);
   /// Sets the gradient to zero in place, without history, and its fresh flag to false.
   llvm::Error clearGrad(const Tensor &x);
@@ -157,16 +161,16 @@ class Imperative {
 
   /// Runs an operator; returns output 0. E-42, E-44 for a tensor of another Imperative, errors of inference and kernels, E-31 if
   /// the gradient would keep a value made in inference mode.
-  llvm::Expected<Tensor> call(KindId kind, Tensors inputs, CallSite site = CallSite::here());
+  llvm::Expected<Tensor> call(const Kind &kind, Tensors inputs, CallSite site = CallSite::here());
   /// The same; returns every visible output.
-  llvm::Expected<TensorList> callAll(KindId kind, Tensors inputs, CallSite site = CallSite::here());
+  llvm::Expected<TensorList> callAll(const Kind &kind, Tensors inputs, CallSite site = CallSite::here());
   /// The same as callAll. Kernels of the host's operators, of this one and of those that compute its gradients, find the object
   /// in KernelCall::state; the history of the call keeps it.
-  llvm::Expected<TensorList> callWith(std::shared_ptr<void> state, KindId kind, Tensors inputs,
+  llvm::Expected<TensorList> callWith(std::shared_ptr<void> state, const Kind &kind, Tensors inputs,
                                       CallSite site = CallSite::here());
   /// Writes the visible outputs into tensors, which may be inputs too. E-19 for a tracked one while recording (unless
   /// InplacePolicy says otherwise); E-71, E-18 for outputs that do not fit, or that share memory.
-  llvm::Error callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site = CallSite::here());
+  llvm::Error callInto(const Kind &kind, Tensors inputs, Tensors outputs, CallSite site = CallSite::here());
   /// Runs a function of the host and records it as one call. E-14, E-44 for what it returns, E-31 for what it saves, E-21 for
   /// one without forward or backward, and its own errors.
   llvm::Expected<TensorList> apply(const std::shared_ptr<const Function> &function, Tensors inputs,

@@ -36,7 +36,7 @@ Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
 }
 
 void setTracked(TensorImpl &leaf, uint8_t bits) {
-  leaf.tracked = bits;
+  setTrackedBits(leaf, bits);
   countLeaf(leaf, bits != 0);
 }
 
@@ -71,8 +71,7 @@ Expected<Mark *> Engine::tiedMarkOf(TensorImpl &x) {
 }
 
 Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
-  return catchingBadAlloc("to mark a tensor", [&]() -> Error {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "to mark a tensor", [&]() -> Error {
     if (Error error = engine->checkOwn(x, "tensor")) return error;
     TensorImpl &impl = *x.get();
     if (!engine->signatureOptions().carriesGradient(impl.dtype)) return notDifferentiable(impl);
@@ -119,8 +118,7 @@ bool Imperative::attachGrad(const Tensor &x, Request request) {
 }
 
 Error Imperative::requireGrad(const Tensor &x, bool on) {
-  return catchingBadAlloc("to mark a tensor", [&]() -> Error {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "to mark a tensor", [&]() -> Error {
     if (Error error = engine->checkOwn(x, "tensor")) return error;
     TensorImpl &impl = *x.get();
     if (!engine->signatureOptions().carriesGradient(impl.dtype)) return notDifferentiable(impl);
@@ -146,39 +144,40 @@ Error Imperative::requireGrad(const Tensor &x, bool on) {
 }
 
 Error Imperative::retainGrad(const Tensor &x) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  TensorImpl &impl = *x.get();
-  if (!impl.tracked)
-    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient");
-  if (!impl.producer) return Error::success();
-  Expected<Mark *> mark = engine->tiedMarkOf(impl);
-  if (!mark) return mark.takeError();
-  if ((*mark)->isMarked) return Error::success();
-  (*mark)->isMarked = true;
-  (*mark)->request = Request::Add;
-  return Error::success();
+  return entering(engine->store, "to mark a tensor", [&]() -> Error {
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    TensorImpl &impl = *x.get();
+    if (!impl.tracked)
+      return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient");
+    if (!impl.producer) return Error::success();
+    Expected<Mark *> mark = engine->tiedMarkOf(impl);
+    if (!mark) return mark.takeError();
+    if ((*mark)->isMarked) return Error::success();
+    (*mark)->isMarked = true;
+    (*mark)->request = Request::Add;
+    return Error::success();
+  });
 }
 
 Error Imperative::dropGrad(const Tensor &x) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  TensorImpl &impl = *x.get();
-  if (!impl.mark || !impl.mark->isMarked)
-    return Failure(ErrorKind::NotMarked, Engine::describe(impl) + " has no mark to drop");
-  setGradient(*impl.mark, nullptr);
-  impl.mark->isMarked = impl.mark->isByLeaf = impl.mark->isFresh = impl.mark->isCallersBuffer = false;
-  impl.mark->request = Request::Null;
-  if (!impl.producer) setTracked(impl, 0);
-  return Error::success();
-}
-
-Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
-  return catchingBadAlloc("to set a gradient", [&]() -> Error {
-    StoreLock lock(engine->store);
+  return entering(engine->store, "to drop a mark", [&]() -> Error {
     if (Error error = engine->checkOwn(x, "tensor")) return error;
     TensorImpl &impl = *x.get();
     if (!impl.mark || !impl.mark->isMarked)
+      return Failure(ErrorKind::NotMarked, Engine::describe(impl) + " has no mark to drop");
+    setGradient(*impl.mark, nullptr);
+    impl.mark->isMarked = impl.mark->isByLeaf = impl.mark->isFresh = impl.mark->isCallersBuffer = false;
+    impl.mark->request = Request::Null;
+    if (!impl.producer) setTracked(impl, 0);
+    return Error::success();
+  });
+}
+
+Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
+  return entering(engine->store, "to set a gradient", [&]() -> Error {
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    TensorImpl &impl = *x.get();
+    if (!impl.mark || !(impl.mark->isMarked || impl.mark->grad))
       return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " has no mark, and so no gradient");
     if (grad) {
       if (Error error = engine->checkOwn(grad, "gradient")) return error;
@@ -193,17 +192,18 @@ Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
 }
 
 Error Imperative::clearGrad(const Tensor &x) {
-  StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
-  Mark *const mark = x.get()->mark;
-  if (!mark) return Error::success();
-  mark->isFresh = false;
-  if (!mark->grad) return Error::success();
-  if (mark->grad->producer) dropHistory(*mark->grad);
-  Storage &storage = *mark->grad->storage;
-  if (storage.bytes) std::memset(storage.data, 0, storage.bytes);
-  storage.countWrite(Storage::kNoWriter, engine->numCalls);
-  return Error::success();
+  return entering(engine->store, "to clear a gradient", [&]() -> Error {
+    if (Error error = engine->checkOwn(x, "tensor")) return error;
+    Mark *const mark = x.get()->mark;
+    if (!mark) return Error::success();
+    mark->isFresh = false;
+    if (!mark->grad) return Error::success();
+    if (mark->grad->producer) dropHistory(*mark->grad);
+    Storage &storage = *mark->grad->storage;
+    if (storage.bytes) std::memset(storage.data, 0, storage.bytes);
+    storage.countWrite(Storage::kNoWriter, engine->numCalls);
+    return Error::success();
+  });
 }
 
 }  // namespace gradc

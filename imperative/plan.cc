@@ -6,6 +6,7 @@
 #include "imperative/recorded_graph.h"
 
 #include "ops/builtin.h"
+#include "ops/output_reads.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/failures.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 class Compiler {
  public:
-  Compiler(Context &context, ShapeTable &shapes, const Collected &collected, const BackwardRequest &request,
+  Compiler(Context &context, TapeShapes &shapes, const Collected &collected, const BackwardRequest &request,
            const SignatureOptions &options, function_ref<std::string(const TapeNode &)> describe)
       : ctx(context), shapes(shapes), collected(collected), request(request), options(options), describe(describe),
         plan(std::make_unique<Plan>()), source(std::make_unique<PlanSource>()) {}
@@ -40,7 +41,8 @@ class Compiler {
     listHeads();
     listTaps();
     listHostCalls();
-    if (plan->stops.empty() && request.taps.empty()) plan->list.trim(shapes);
+    if (plan->stops.empty() && request.taps.empty()) trim();
+    holdKey();
     if (keepsSource) {
       source->inference = std::move(inference);
       plan->source = std::move(source);
@@ -89,8 +91,65 @@ class Compiler {
     Expected<SplitGradient> split = splitGradient(ctx, source->combined, numForward, source->numForwardHeads);
     if (!split) return split.takeError();
     source->split = std::move(*split);
+    dropUnread();
     inference = backwardInference(source->split, source->combined, *known);
     return Error::success();
+  }
+
+  template <class Visit> void forReads(const Graph &graph, Visit visit) const {
+    const RequestTable requests = countRequests(graph, {});
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      const NodeId n(id);
+      if (graph.isVariable(n)) continue;
+      const uint32_t first = graph.firstEntry(n).value;
+      const auto isWanted = [&](uint32_t o) { return requests.request[EntryId(first + o)] != Request::Null; };
+      for (auto [i, v] : enumerate(graph.inputs(n)))
+        if (readsInput(graph.kind(n), i, isWanted)) visit(n, graph.entry(v));
+    }
+  }
+
+  /// Of an operand that no requested output depends on, the shape is enough.
+  void dropUnread() {
+    const Graph &graph = source->split.backward;
+    BitVector isRead(graph.numEntries());
+    forReads(graph, [&](NodeId, EntryId e) { isRead.set(e.value); });
+    for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
+    std::vector<CrossingValue> &saved = source->split.saved;
+    const auto unread = std::stable_partition(saved.begin(), saved.end(), [&](const CrossingValue &crossing) {
+      return isRead[graph.firstEntry(crossing.variable).value];
+    });
+    source->split.shapesOnly.insert(source->split.shapesOnly.end(), unread, saved.end());
+    saved.erase(unread, saved.end());
+  }
+
+  /// Moves the shapes of operands to the table of the Imperative.
+  void trim() {
+    ShapeTable known;
+    plan->list.trim(known);
+    DenseMap<const int64_t *, Dims> ownOf;
+    auto own = [&](Dims &dims) {
+      if (dims.empty()) return void(dims = Dims());
+      const auto [at, isNew] = ownOf.try_emplace(dims.data());
+      if (isNew) {
+        at->second = shapes[*shapes.intern(dims)].dims();
+        plan->shapes.add(at->second.data());
+      }
+      dims = at->second;
+    };
+    for (TensorRef &operand : plan->list.operands) own(operand.shape);
+    for (TensorRef &head : plan->list.heads)
+      if (head.data) own(head.shape);
+  }
+
+  void holdKey() {
+    DenseSet<const Signature *> held;
+    for (TapeNode *node : collected.nodes()) {
+      if (!held.insert(node->signature).second) continue;
+      plan->signatures.push_back(node->signature);
+      retain(node->signature);
+    }
+    for (const Mark *mark : collected.leaves()) plan->shapes.add(mark->dims);
+    for (const TapeValue &value : collected.outside()) plan->shapes.add(shapes, value.type.shape);
   }
 
   /// An error at a node of the recorded graph, with the call that it is.
@@ -213,13 +272,14 @@ class Compiler {
       Value value;
       SmallVector<Plan::Slot, 2> slots;
       uint32_t lastReader = 0;
+      SmallVector<uint32_t, 2> readers = {};  // calls whose gradients read it; kNone: something else does
     };
     std::vector<Found> found;
     EntryMap<uint32_t> positionOf(backward, Plan::kNone);
     for (const CrossingValue &crossing : source->split.saved) {
       numberOf[combined.entry(crossing.entry).value] = static_cast<uint32_t>(found.size());
       positionOf[backward.firstEntry(crossing.variable)] = static_cast<uint32_t>(found.size());
-      found.push_back({crossing.entry, {}, 0});
+      found.push_back({crossing.entry, {}});
     }
     for (auto [i, node] : enumerate(collected.nodes())) {
       const Signature &signature = *node->signature;
@@ -246,11 +306,30 @@ class Compiler {
     std::vector<uint32_t> order(found.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return found[a].lastReader < found[b].lastReader; });
+    // The call that a gradient belongs to has kept what it reads, in the version that it needs.
+    forReads(backward, [&](NodeId n, EntryId e) {
+      if (positionOf[e] != Plan::kNone) found[positionOf[e]].readers.push_back(callOf(n));
+    });
+    for (Value head : backward.heads())
+      if (const uint32_t position = positionOf[backward.entry(head)]; position != Plan::kNone)
+        found[position].readers.push_back(Plan::kNone);
     for (uint32_t i : order) {
       const uint32_t first = static_cast<uint32_t>(plan->slots.size());
-      llvm::append_range(plan->slots, found[i].slots);
+      SmallVectorImpl<Plan::Slot> &slots = found[i].slots;
+      SmallVectorImpl<uint32_t> &readers = found[i].readers;
+      llvm::sort(readers);
+      readers.erase(llvm::unique(readers), readers.end());
+      const auto rest = std::stable_partition(slots.begin(), slots.end(),
+                                              [&](Plan::Slot slot) { return llvm::binary_search(readers, slot.node); });
+      SmallVector<uint32_t, 2> keepers;
+      for (const Plan::Slot &slot : make_range(slots.begin(), rest))
+        if (keepers.empty() || keepers.back() != slot.node) keepers.push_back(slot.node);
+      const bool isExact = keepers.size() == readers.size();
+      const size_t numRead = isExact ? static_cast<size_t>(rest - slots.begin()) : slots.size();
+      llvm::append_range(plan->slots, slots);
       plan->saved.push_back({backward.firstEntry(source->split.saved[i].variable), first,
-                             static_cast<uint32_t>(plan->slots.size()), found[i].lastReader});
+                             first + static_cast<uint32_t>(numRead), static_cast<uint32_t>(plan->slots.size()),
+                             found[i].lastReader});
       source->savedValue.push_back(found[i].value);
     }
   }
@@ -273,8 +352,12 @@ class Compiler {
     }
     uint32_t next = 0;
     for (const std::vector<GradientSlot> *slots : {&gradient.wrt, &gradient.retained})
-      for (const GradientSlot &slot : *slots)
+      for (const GradientSlot &slot : *slots) {
+        const bool isComputed = slot.status == SlotStatus::Grad && !combined.isVariable(slot.value.node);
+        plan->isZeros.push_back(slot.status == SlotStatus::Zeros ||
+                                (isComputed && combined.op(slot.value.node)->flags.isZero));
         plan->results.push_back(slot.status == SlotStatus::None ? Plan::kNone : next++);
+      }
     listHeadMemory();
   }
 
@@ -368,7 +451,7 @@ class Compiler {
   }
 
   Context &ctx;
-  ShapeTable &shapes;
+  TapeShapes &shapes;
   const Collected &collected;
   const BackwardRequest &request;
   const SignatureOptions &options;
@@ -383,7 +466,7 @@ class Compiler {
 
 }  // namespace
 
-Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
+Expected<std::unique_ptr<Plan>> compileBackward(Context &context, TapeShapes &shapes, const Collected &collected,
                                                 const BackwardRequest &request, const SignatureOptions &options,
                                                 bool keepsSource,
                                                 function_ref<std::string(const TapeNode &)> describe) {

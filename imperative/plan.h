@@ -54,7 +54,7 @@ struct PlanSource {
     uint32_t lastReader;  // call
   };
   struct Call {
-    KindId kind;  // of the Imperative
+    KindRow *kind;  // held by `kinds`
     NodeId node;
     uint32_t firstInput, lastInput, firstType;
     uint32_t call;       // the one that it is generated for, or kNone
@@ -72,6 +72,8 @@ struct PlanSource {
     std::vector<ShapeOnly> shapesOnly;  // results that are read, but not their contents: they are not computed
     std::vector<KnownOutput> outputs;   // per call all of them
     std::vector<uint8_t> isOthers;      // by result that is a head: its memory is not that of a call of the replay
+    std::vector<Kind> kinds;
+    HeldShapes shapes;  // of the types
 
     size_t heapBytes() const;
   };
@@ -81,7 +83,15 @@ struct PlanSource {
 };
 
 struct Plan {
-  std::vector<uint32_t> key;  // the request, then the structure
+  Plan() = default;
+  Plan(const Plan &) = delete;
+  ~Plan() {
+    for (Signature *signature : signatures) release(signature);
+  }
+
+  std::vector<uint32_t> key;            // the request, then the structure
+  std::vector<Signature *> signatures;  // those in the key, with references, so that no other gets their ids
+  HeldShapes shapes;                    // those in the key, and of the operands
 
   InstructionList list;                // of the backward part; has its graph if there are functions or taps
   std::vector<uint32_t> callOf;        // by node of its graph: position of the call it is generated for, or kNone
@@ -91,10 +101,11 @@ struct Plan {
   struct Slot {
     uint32_t node, kept;
   };
-  /// A value the instructions read. All slots hold the same bytes unless they were overwritten.
+  /// A value the instructions read. All slots hold the same bytes unless they were overwritten. Those of the calls whose
+  /// gradients read it come first, up to `lastRead`: the others may be stale.
   struct Saved {
     EntryId entry;  // of the backward part, a variable
-    uint32_t firstSlot, lastSlot;
+    uint32_t firstSlot, lastRead, lastSlot;
     uint32_t lastReader;  // instruction; their number: a step at the end
   };
   std::vector<Saved> saved;  // by lastReader
@@ -102,6 +113,7 @@ struct Plan {
   std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nothing reads it
   static constexpr uint32_t kNone = 0xffffffff;
   std::vector<uint32_t> results;  // per wrt, then per retained: head of the backward part, or kNone
+  llvm::BitVector isZeros;        // by result: zeros, whatever the values
 
   struct HeadMemory {
     uint32_t head;
@@ -139,7 +151,7 @@ struct Plan {
 
 /// Deterministic for one structure and request. `shapes` must outlive the plan. Errors of the request (E-01 … E-15, E-38 …) and
 /// of operators (E-02) name the user's tensors and calls, those at a call with what `describe` says of it.
-llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
+llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, TapeShapes &shapes, const Collected &collected,
                                                       const BackwardRequest &request, const SignatureOptions &options,
                                                       bool keepsSource,
                                                       llvm::function_ref<std::string(const TapeNode &)> describe);

@@ -27,7 +27,7 @@ size_t Plan::heapBytes() const {
                heapBytesOf(list.instructions, list.extras, list.operands, list.operandEntry, list.requests) +
                heapBytesOf(list.steps, list.heads, list.headEntry, list.neededVariables, list.buffers, list.kinds) +
                heapBytesOf(saved, slots, callOf, results, heads, operandsOfHeads, draws, hostCalls, stops, headEntry) +
-               places.heapBytes() + isGradient.size() / 8;
+               places.heapBytes() + isGradient.size() / 8 + heapBytesOf(signatures, shapes);
   if (!list.isTrimmed()) sum += bytesOf(list.graph) + bytesOf(list.inference);
   for (const std::unique_ptr<MovableRunner> &runner : list.runners) sum += runner->heapBytes();
   if (source) sum += source->heapBytes();
@@ -42,7 +42,7 @@ size_t PlanSource::heapBytes() const {
 }
 
 size_t PlanSource::Calls::heapBytes() const {
-  return heapBlock(sizeof(Calls)) + heapBytesOf(forward, calls, inputs, shapesOnly, outputs, isOthers);
+  return heapBlock(sizeof(Calls)) + heapBytesOf(forward, calls, inputs, shapesOnly, outputs, isOthers, kinds, shapes);
 }
 
 }  // namespace gradc

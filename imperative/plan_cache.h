@@ -32,6 +32,8 @@ class PlanCache {
     size_t position = 0;
   };
   std::optional<Miss> lastMiss() const;
+  /// Whether the last key that was not found is that of a plan by now.
+  bool isMissCached() const { return lastMissedPlan != nullptr; }
 
  private:
   using List = std::list<std::shared_ptr<Plan>>;

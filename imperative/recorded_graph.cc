@@ -18,7 +18,7 @@ namespace {
 
 class Recorder {
  public:
-  Recorder(Context &context, const ShapeTable &shapes, const Collected &collected, RecordedNames names)
+  Recorder(Context &context, const TapeShapes &shapes, const Collected &collected, RecordedNames names)
       : ctx(context), shapes(shapes), collected(collected), isFile(names == RecordedNames::Files), builder(context) {}
 
   Expected<RecordedGraph> run(ArrayRef<uint32_t> headWords) {
@@ -243,7 +243,7 @@ class Recorder {
   }
 
   Context &ctx;
-  const ShapeTable &shapes;
+  const TapeShapes &shapes;
   const Collected &collected;
   const bool isFile;
   GraphBuilder builder;
@@ -262,7 +262,7 @@ class Recorder {
 
 }  // namespace
 
-Expected<RecordedGraph> recordedGraph(Context &context, const ShapeTable &shapes, const Collected &collected,
+Expected<RecordedGraph> recordedGraph(Context &context, const TapeShapes &shapes, const Collected &collected,
                                       ArrayRef<uint32_t> heads, RecordedNames names) {
   return Recorder(context, shapes, collected, names).run(heads);
 }

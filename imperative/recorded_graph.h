@@ -35,7 +35,7 @@ enum class RecordedNames : uint8_t {
 
 /// The heads are words; for messages an entry that is listed twice is a head once. E-34 for two variables of one name in
 /// files. Linear.
-llvm::Expected<RecordedGraph> recordedGraph(Context &context, const ShapeTable &shapes, const Collected &collected,
+llvm::Expected<RecordedGraph> recordedGraph(Context &context, const TapeShapes &shapes, const Collected &collected,
                                             llvm::ArrayRef<uint32_t> heads, RecordedNames names);
 
 /// E-13 if calls of both forms depend on their form: a graph is run in one of them. Linear.

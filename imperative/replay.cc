@@ -330,6 +330,12 @@ static std::string describeKept(const Engine &engine, const Collected &collected
   return "input '" + inputName(kind, operand) + "'" + (own.empty() ? "" : ", '" + own + "',") + call;
 }
 
+/// "call 12 of operator 'exp'"; without the operator if nothing refers to that any more.
+static std::string describeWriter(const Engine &engine, const Storage &storage) {
+  const KindRow *const row = engine.signatures.findKind(storage.writerKind);
+  return row ? engine.describeCall(storage.writerCall, *row->kind) : "call " + std::to_string(storage.writerCall);
+}
+
 /// The value of a slot, checked: E-31, E-20.
 static Expected<Storage *> keptValue(const Engine &engine, const Collected &collected, Plan::Slot slot) {
   const Kept kept = collected.nodes()[slot.node]->kept()[slot.kept];
@@ -339,9 +345,8 @@ static Expected<Storage *> keptValue(const Engine &engine, const Collected &coll
         .note("retain on the first call to run another one over the same history");
   const uint32_t version = kept.storage->version.load(std::memory_order_relaxed);
   if (version == kept.version) return kept.storage;
-  const std::string writer = kept.storage->writerKind == Storage::kNoWriter
-                                 ? "the host"
-                                 : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
+  const std::string writer =
+      kept.storage->writerKind == Storage::kNoWriter ? "the host" : describeWriter(engine, *kept.storage);
   return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, slot) +
                                               " was overwritten: its gradient needs version " + Twine(kept.version) +
                                               ", it is " + Twine(version) + ", written by " + writer);
@@ -351,7 +356,7 @@ static Expected<Storage *> keptValue(const Engine &engine, const Collected &coll
 Expected<Storage *> savedValue(const Engine &engine, const Collected &collected, const Plan &plan,
                                const Plan::Saved &saved) {
   Storage *found = nullptr;
-  for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
+  for (uint32_t i = saved.firstSlot; i < saved.lastRead; ++i) {
     Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
     if (!storage) return storage.takeError();
     if (!found) found = *storage;

@@ -5,6 +5,7 @@
 #include "imperative/function_op.h"
 #include "ir/dense_map.h"
 #include "ir/effects.h"
+#include "ops/output_reads.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <cstring>
@@ -48,6 +49,9 @@ class Lister {
       return a.lastReader < b.lastReader;
     });
     listOthers();
+    for (const PlanSource::ForwardValue &value : list->forward) list->shapes.add(engine.store.shapes, value.type.shape);
+    for (const auto &[entry, type] : list->shapesOnly) list->shapes.add(engine.store.shapes, type.shape);
+    for (const KnownOutput &output : list->outputs) list->shapes.add(engine.store.shapes, output.type.shape);
     return std::move(list);
   }
 
@@ -77,7 +81,8 @@ class Lister {
 
   void add(NodeId n) {
     PlanSource::Call call;
-    call.kind = engine.signatures.kindId(graph.kindHandle(n));
+    list->kinds.push_back(Kind(engine.signatures.row(graph.kindHandle(n))));
+    call.kind = list->kinds.back().get();
     call.node = n;
     call.call = source.callOf[n.value];
     const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
@@ -96,13 +101,22 @@ class Lister {
     for (uint32_t o = 0; o < number; ++o) {
       const OperandType type = typeOf(EntryId(now.value + o));
       // The operator's own gradient rule may read an output that nothing else reads.
-      const bool mayBeRead = graph.op(n)->gradient && engine.signatureOptions().carriesGradient(type.dtype);
+      const bool mayBeRead =
+          graph.op(n)->gradient && engine.signatureOptions().carriesGradient(type.dtype) && hasOperands(n, o, isRead);
       const bool isWanted = isNeeded && (mayBeRead || isRead(o));
       if (isNeeded) list->outputs.push_back({type, isWanted, isRead(o) && o >= graph.kind(n).numVisible});
       if (!isWanted) unwanted.try_emplace(first + o, type);
     }
     if (isNeeded) list->calls.push_back(call);
     else list->inputs.resize(call.firstInput);
+  }
+
+  /// Whether the contents of everything that an output depends on are at hand: requested outputs read them too.
+  template <class IsRead> bool hasOperands(NodeId n, uint32_t output, IsRead isRead) const {
+    const NodeKind &kind = graph.kind(n);
+    for (size_t i = 0; i < graph.inputs(n).size(); ++i)
+      if (!kind.isIgnored(i) && dependsOn(kind, output, i) && !readsInput(kind, i, isRead)) return false;
+    return true;
   }
 
   Engine &engine;
@@ -290,7 +304,7 @@ class RecordedReplay {
   }
 
   Error copy(const Tensor &value, Tensor &own) {
-    const KindId kind = engine.kindOf(*engine.ctx.ops.wellKnown.copy, engine.copyKind);
+    KindRow *const kind = engine.kindOf(*engine.ctx.ops.wellKnown.copy, engine.copyKind);
     CallRequest call{kind, value, {Recording::On}};
     call.keepsDerived = true;
     return engine.call(call, own);

@@ -6,7 +6,9 @@
 #include "imperative/function_op.h"
 #include "imperative/heap_bytes.h"
 
+#include "imperative/storage.h"
 #include "ir/graph_builder.h"
+#include "ops/output_reads.h"
 #include "ir/widening.h"
 #include "passes/gradient/keep_lists.h"
 #include "runtime/failures.h"
@@ -43,7 +45,7 @@ int32_t sharedInput(const Context &ctx, const Signature &signature, uint32_t out
 
 class Maker {
  public:
-  Maker(Context &context, ShapeTable &shapes, const SignatureOptions &options, Signature &signature)
+  Maker(Context &context, TapeShapes &shapes, const SignatureOptions &options, Signature &signature)
       : ctx(context), shapes(shapes), options(options), signature(signature) {}
 
   Error run(ArrayRef<KnownOutput> known) {
@@ -103,6 +105,7 @@ class Maker {
     question.options.isTraining = signature.isTraining;
     question.options.integers = options.integers;
     question.isAnyOrder = signature.handle->flow;
+    question.reads = readsInput;
     question.isRecorded = true;
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
       if (isWanted(i)) question.wanted.push_back(i);
@@ -145,7 +148,7 @@ class Maker {
   void keepAll() {
     const NodeKind &kind = *signature.handle;
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
-      if (!kind.isIgnored(i)) signature.kept.push_back(i);
+      if (readsInput(kind, i, [&](uint32_t o) { return signature.outputs[o].isWanted; })) signature.kept.push_back(i);
     for (uint32_t o = 0; o < signature.outputs.size(); ++o)
       if (signature.outputs[o].isWanted) signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
   }
@@ -185,7 +188,7 @@ class Maker {
   }
 
   Context &ctx;
-  ShapeTable &shapes;
+  TapeShapes &shapes;
   const SignatureOptions &options;
   Signature &signature;
   SingleCall single;
@@ -193,43 +196,126 @@ class Maker {
 
 }  // namespace
 
-KindId SignatureTable::kindId(const KindRef &kind) {
-  if (const auto at = numbers.find(kind.get()); at != numbers.end()) return KindId(at->second);
-  rows.emplace_back().kind = kind;
-  const uint32_t id = static_cast<uint32_t>(rows.size() - 1);
-  numbers.try_emplace(kind.get(), id);
-  return KindId(id);
+SignatureTable::~SignatureTable() {
+  for (Signature *signature : all) {
+    if (!signature) continue;
+    signature->fast.reset();  // calls of the tape may hold the rest for longer
+    signature->bodies = PreparedBodies();
+    release(signature, signature->prepaid + 1);
+  }
+  for (KindRow *row : rows) {
+    row->store = nullptr;
+    row->last = nullptr;
+    release(row);
+  }
 }
 
-Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
-  // DenseMap reserves two values.
-  const uint64_t hash = static_cast<size_t>(hash_combine(kind.value, hash_combine_range(key.begin(), key.end()))) >> 2;
-  SmallVector<Signature *, 1> &list = byHash[hash];
-  for (Signature *signature : list)
-    if (signature->kind == kind && ArrayRef(signature->key) == key) return signature;
-  Expected<std::unique_ptr<Signature>> made =
-      catching("to prepare an operator", [&] { return make(kind, key, known); });
-  if (!made) return made.takeError();
-  all.push_back(std::move(*made));
-  list.push_back(all.back().get());
-  return list.back();
+KindRow *SignatureTable::row(const KindRef &kind) {
+  if (const auto at = known.find(kind.get()); at != known.end()) return at->second;
+  if (rows.size() >= kindLimit) sweepKinds();
+  rows.reserve(rows.size() + 1);
+  auto row = std::make_unique<KindRow>();
+  row->number = numKinds;
+  row->store = &store;
+  row->kind = kind;
+  known.try_emplace(kind.get(), row.get());
+  ++numKinds;
+  rows.push_back(row.release());
+  return rows.back();
 }
 
-Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<uint64_t> key,
-                                                          ArrayRef<KnownOutput> known) {
-  const KindRef &handle = rows[kind.value].kind;
+const KindRow *SignatureTable::findKind(uint32_t number) const {
+  const auto at = llvm::lower_bound(rows, number, [](const KindRow *row, uint32_t n) { return row->number < n; });
+  return at != rows.end() && (*at)->number == number ? *at : nullptr;
+}
+
+// DenseMap reserves two values.
+static uint64_t hashOf(const KindRow &row, ArrayRef<uint64_t> key) {
+  return static_cast<size_t>(hash_combine(row.number, hash_combine_range(key.begin(), key.end()))) >> 2;
+}
+
+Expected<Signature *> SignatureTable::findSlow(KindRow &row, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
+  const uint64_t hash = hashOf(row, key);
+  if (const auto at = byHash.find(hash); at != byHash.end())
+    for (Signature *signature : at->second)
+      if (signature->kind == &row && ArrayRef(signature->key) == key) return signature;
+  return catching("to prepare an operator", [&]() -> Expected<Signature *> {
+    if (size() >= signatureLimit) sweepSignatures();
+    shapes.sweep();
+    SmallVector<Signature *, 1> &list = byHash[hash];
+    list.reserve(list.size() + 1);
+    if (freeIds.empty()) {
+      all.reserve(all.size() + 1);
+      freeIds.reserve(all.size() + 1);
+    }
+    Expected<Signature *> made = make(row, key, known);
+    if (!made) {
+      if (list.empty()) byHash.erase(hash);
+      return made;
+    }
+    if (freeIds.empty()) {
+      freeIds.push_back(static_cast<uint32_t>(all.size()));
+      all.push_back(nullptr);
+    }
+    (*made)->id = freeIds.back();
+    freeIds.pop_back();
+    all[(*made)->id] = *made;
+    list.push_back(*made);
+    return made;
+  });
+}
+
+// Calls and plans that hold a signature have its id in their keys.
+void SignatureTable::sweepSignatures() {
+  auto isIdle = [](const Signature &s) {
+    return !s.isRecent && s.refs.load(std::memory_order_acquire) == s.prepaid + 1;
+  };
+  llvm::erase_if(prepared, [&](const Signature *signature) { return isIdle(*signature); });
+  freeIds.reserve(all.size());
+  for (Signature *&signature : all) {
+    if (!signature) continue;
+    if (!isIdle(*signature)) {
+      signature->isRecent = false;
+      continue;
+    }
+    const auto at = byHash.find(hashOf(*signature->kind, signature->key));
+    llvm::erase(at->second, signature);
+    if (at->second.empty()) byHash.erase(at);
+    if (signature->kind->last == signature) signature->kind->last = nullptr;
+    freeIds.push_back(signature->id);
+    ++dropped;
+    Signature *const idle = std::exchange(signature, nullptr);
+    release(idle, idle->prepaid + 1);
+  }
+  signatureLimit = std::max<size_t>(1024, 2 * size());
+}
+
+void SignatureTable::sweepKinds() {
+  sweepSignatures();
+  llvm::erase_if(rows, [&](KindRow *row) {
+    if (row->refs.load(std::memory_order_acquire) != 1) return false;
+    known.erase(row->kind.get());
+    release(row);
+    return true;
+  });
+  kindLimit = std::max<size_t>(1024, 2 * rows.size());
+}
+
+Expected<Signature *> SignatureTable::make(KindRow &row, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
+  const KindRef &handle = row.kind;
   const size_t numInputs = key[0] >> 1;
   if (handle->numInputs != NodeKind::kAnyInputs && handle->numInputs != numInputs)
     return Failure(ErrorKind::Arity, "operator '" + handle->spelling + "' takes " + Twine(handle->numInputs) +
                                          (handle->numInputs == 1 ? " input" : " inputs") + ", got " + Twine(numInputs));
   auto signature = std::make_unique<Signature>();
-  signature->id = static_cast<uint32_t>(all.size());
-  signature->kind = kind;
+  signature->kind = &row;
+  retain(&row);
   signature->handle = signature->called = handle;
   signature->key.assign(key.begin(), key.end());
   signature->isTraining = key[0] & 1;
   if (Error error = Maker(ctx, shapes, options, *signature).run(known)) return error;
-  return signature;
+  for (const TensorRef &operand : signature->operands) signature->shapes.add(operand.shape.data());
+  return signature.release();
 }
 
 Error SignatureTable::prepare(Signature &signature) {
@@ -287,20 +373,14 @@ Error SignatureTable::prepareBodies(Signature &signature) {
   return Error::success();
 }
 
-// A shape: its row, its dimensions, and an entry of a table of strings.
-constexpr size_t kShapeBytes = 40 + 16 + heapBlock(32) + 24;
-
 size_t SignatureTable::heapBytes() const {
-  size_t bytes = heapBytesOf(all, rows, prepared), numShapes = 1;
-  bytes += heapBlock(byHash.getMemorySize());
-  for (const std::unique_ptr<Signature> &s : all) {
-    bytes += heapBlock(sizeof(Signature)) +
-             heapBytesOf(s->key, s->outputs, s->inputs, s->kept, s->mutated, s->operands, s->requests);
-    for (const OperandType &input : s->inputs) numShapes = std::max<size_t>(numShapes, input.shape.value + 1);
-    for (const Signature::Output &output : s->outputs)
-      numShapes = std::max<size_t>(numShapes, output.type.shape.value + 1);
-  }
-  return bytes + numShapes * kShapeBytes;
+  size_t bytes = heapBytesOf(all, freeIds, rows, prepared) + heapBlock(byHash.getMemorySize()) +
+                 heapBlock(known.getMemorySize()) + rows.size() * heapBlock(sizeof(KindRow)) + shapes.heapBytes();
+  for (const Signature *s : all)
+    if (s)
+      bytes += heapBlock(sizeof(Signature)) +
+               heapBytesOf(s->key, s->outputs, s->inputs, s->kept, s->mutated, s->operands, s->requests, s->shapes);
+  return bytes;
 }
 
 // The latest one is marked as used and comes last, so the hand comes back to another one first.

@@ -6,7 +6,9 @@
 // Tested by tests/imperative_edges_test.cc
 #pragma once
 
+#include "imperative/kind.h"
 #include "imperative/single_call.h"
+#include "imperative/tape_shapes.h"
 #include "ir/kernel.h"
 #include "runtime/executor.h"
 #include "runtime/kernels/prepared_kernel.h"
@@ -27,14 +29,18 @@ struct KnownOutput {
 /// The number of an operand: inputs first, then outputs.
 using KeptOperand = uint32_t;
 
+/// Counted: the table, the calls on the tape and the compiled backwards hold it.
 struct Signature {
-  uint32_t id = 0;
-  KindId kind;
+  std::atomic<uint32_t> refs{1};
+  uint32_t prepaid = 0;  // references taken in advance: a recorded call only counts down
+  uint32_t id = 0;       // no other signature has it meanwhile
+  KindRow *kind = nullptr;
   KindRef called;             // the kind
   KindRef handle;             // what runs: the kind, or one whose bodies also yield what gradients read
   std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
   bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
   bool isUsed = false;      // since the hand of the clock last passed (evict)
+  bool isRecent = true;     // used since the last sweep
   bool isHostCode = false;  // the kernel is code of the host
 
   struct Output {
@@ -59,10 +65,28 @@ struct Signature {
   PreparedBodies bodies;  // of an operator with a flow
   size_t workspaceBytes = 0;
   bool isEmpty = false;  // no output has an element: there is nothing to run
+  HeldShapes shapes;
 
+  Signature() = default;
+  ~Signature() {
+    if (kind) release(kind);
+  }
   size_t numInputs() const { return inputs.size(); }
   bool isInput(KeptOperand operand) const { return operand < inputs.size(); }
 };
+
+/// With the lock held.
+inline void retain(Signature *signature) {
+  if (signature->prepaid == 0) {
+    signature->prepaid = 1 << 12;
+    signature->refs.fetch_add(signature->prepaid, std::memory_order_relaxed);
+  }
+  --signature->prepaid;
+}
+/// By any thread.
+inline void release(Signature *signature, uint32_t number = 1) {
+  if (signature->refs.fetch_sub(number, std::memory_order_acq_rel) == number) delete signature;
+}
 
 struct SignatureOptions {
   Backend backend = Backend::Auto;
@@ -84,61 +108,68 @@ inline uint64_t keyWord(const KnownOutput &output) {
   return keyWord(output.type, output.isWanted) | static_cast<uint64_t>(output.isRead) << 41;
 }
 
-/// Kinds by number, and their signatures.
+/// Kinds and their signatures. What no call, handle or compiled backward refers to is dropped at a sweep, when there are twice
+/// as many as were left by the last one; signatures used since then stay.
 class SignatureTable {
  public:
-  SignatureTable(Context &context, ShapeTable &shapes, const SignatureOptions &options, size_t maxKernels)
-      : ctx(context), shapes(shapes), options(options), maxKernels(maxKernels) {}
+  SignatureTable(Context &context, Store &store, TapeShapes &shapes, const SignatureOptions &options, size_t maxKernels)
+      : ctx(context), store(store), shapes(shapes), options(options), maxKernels(maxKernels) {}
+  ~SignatureTable();
 
-  KindId kindId(const KindRef &kind);
-  uint32_t numKinds() const { return static_cast<uint32_t>(rows.size()); }
-  const KindRef &kind(KindId id) const { return rows[id.value].kind; }
+  KindRow *row(const KindRef &kind);
+  /// The kind with this number; null if it was dropped.
+  const KindRow *findKind(uint32_t number) const;
 
   /// `key` as in Signature. `known` are the types of the outputs if the caller has them, as for fused backward operators, which
   /// cannot be inferred as single nodes; else they are inferred (E-50, E-58). E-42 for another number of inputs, E-63 for types
-  /// no kernel computes in, E-32 for an operator without kernel. The signature lives as long as the table.
-  llvm::Expected<Signature *> find(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known) {
-    Row &row = rows[kind.value];
+  /// no kernel computes in, E-32 for an operator without kernel. The signature lives until the next call of `find`, unless it is
+  /// held.
+  llvm::Expected<Signature *> find(KindRow &row, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known) {
     Signature *signature = row.last;
     if (!signature || llvm::ArrayRef(signature->key) != key) {
-      llvm::Expected<Signature *> found = findSlow(kind, key, known);
+      llvm::Expected<Signature *> found = findSlow(row, key, known);
       if (!found) return found.takeError();
       row.last = signature = *found;
     }
-    signature->isUsed = true;
+    signature->isUsed = signature->isRecent = true;
     if (!signature->isPrepared)
       if (llvm::Error error = prepare(*signature)) return error;
     return signature;
   }
-  uint32_t size() const { return static_cast<uint32_t>(all.size()); }
-  const Signature &operator[](uint32_t id) const { return *all[id]; }
-  /// Without prepared kernels. Linear in signatures.
+  uint32_t size() const { return static_cast<uint32_t>(all.size() - freeIds.size()); }
+  /// Null for the id of one that was dropped.
+  const Signature *findById(uint32_t id) const { return id < all.size() ? all[id] : nullptr; }
+  Signature *at(uint32_t id) const { return all[id]; }
+  /// How many were dropped so far.
+  uint64_t numDropped() const { return dropped; }
+  /// Without prepared kernels, with shapes. Linear in signatures.
   size_t heapBytes() const;
   /// Signatures with a prepared kernel.
   size_t numPrepared() const { return prepared.size(); }
 
  private:
-  struct Row {
-    KindRef kind;
-    Signature *last = nullptr;
-  };
-
-  llvm::Expected<Signature *> findSlow(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known);
-  llvm::Expected<std::unique_ptr<Signature>> make(KindId kind, llvm::ArrayRef<uint64_t> key,
-                                                  llvm::ArrayRef<KnownOutput> known);
+  llvm::Expected<Signature *> findSlow(KindRow &row, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known);
+  llvm::Expected<Signature *> make(KindRow &row, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known);
   llvm::Error prepare(Signature &signature);
   llvm::Error prepareBodies(Signature &signature);
   /// Drops kernels beyond the limit, but not the one prepared last, which is about to run.
   void evict();
+  void sweepSignatures();
+  void sweepKinds();
 
   Context &ctx;
-  ShapeTable &shapes;
+  Store &store;
+  TapeShapes &shapes;
   const SignatureOptions options;
   const size_t maxKernels;
-  std::vector<Row> rows;
+  std::vector<KindRow *> rows;  // by number, ascending
+  uint32_t numKinds = 0;        // made so far
+  size_t kindLimit = 1024, signatureLimit = 1024;
+  uint64_t dropped = 0;
   DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
-  DenseMap<const NodeKind *, uint32_t> numbers;
-  std::vector<std::unique_ptr<Signature>> all;
+  DenseMap<const NodeKind *, KindRow *> known;
+  std::vector<Signature *> all;  // by id; null: free
+  std::vector<uint32_t> freeIds;
   std::vector<Signature *> prepared;  // the clock, around which the hand goes
   size_t hand = 0;
 };

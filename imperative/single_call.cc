@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace gradc {
 
-Expected<SingleCall> SingleCall::create(Context &context, const ShapeTable &shapes, const KindRef &kind,
+Expected<SingleCall> SingleCall::create(Context &context, const TapeShapes &shapes, const KindRef &kind,
                                         ArrayRef<OperandType> inputs) {
   GraphBuilder builder(context);
   SmallVector<Value, 8> values, heads;

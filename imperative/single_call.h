@@ -2,6 +2,7 @@
 // flow, ready to run. Tested by tests/imperative_loops_test.cc
 #pragma once
 
+#include "imperative/tape_shapes.h"
 #include "passes/gradient/keep_lists.h"
 #include "runtime/instructions.h"
 
@@ -18,7 +19,7 @@ struct SingleCall {
   Inference inference;
 
   /// `shapes` has the shapes of the inputs. Errors of inference.
-  static llvm::Expected<SingleCall> create(Context &context, const ShapeTable &shapes, const KindRef &kind,
+  static llvm::Expected<SingleCall> create(Context &context, const TapeShapes &shapes, const KindRef &kind,
                                            llvm::ArrayRef<OperandType> inputs);
   EntryId output(uint32_t o) const { return EntryId(node.graph.firstEntry(node.node).value + o); }
 };

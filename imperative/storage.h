@@ -7,14 +7,15 @@
 #pragma once
 
 #include "imperative/foreign_ranges.h"
+#include "imperative/tape_shapes.h"
 #include "ir/dense_map.h"
-#include "ir/shape_table.h"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 namespace gradc {
@@ -80,7 +81,7 @@ class Store {
   Storage *allocateStorage(size_t bytes);
   Storage *foreignStorage(void *data, size_t bytes, void (*release)(void *), void *user);
   PoolStats stats();
-  ShapeTable shapes;
+  TapeShapes shapes;
   ForeignRanges foreign;
   /// Whether another storage is over the same foreign memory.
   bool isOverlapped(const Storage &storage) const;
@@ -175,6 +176,17 @@ class StoreLock {
  private:
   Store *store;
   bool isLocked = false;
+};
+
+/// Holds the lock, unless the calling thread does: functions that only look may be called by functions of the host's operators.
+class StoreView {
+ public:
+  explicit StoreView(Store &store) {
+    if (!store.isLockedHere()) lock.emplace(store);
+  }
+
+ private:
+  std::optional<StoreLock> lock;
 };
 
 /// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the system.

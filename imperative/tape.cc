@@ -2,6 +2,7 @@
 #include "imperative/tape.h"
 
 #include "imperative/function_call.h"
+#include "imperative/signature.h"
 
 using namespace llvm;
 
@@ -28,6 +29,9 @@ void destroyOne(TapeNode *node) {
     release(retained->mark);
     node->store->freeSized(retained, sizeof(RetainedMark));
   }
+  // With the lock, the reference goes back to those that were taken in advance.
+  if (node->store->isLockedHere() && !node->store->hasEnded()) ++node->signature->prepaid;
+  else release(node->signature);
   node->store->freeSized(node, TapeNode::bytes(node->numEdges, node->numKept));
 }
 
@@ -59,6 +63,7 @@ void clear(TapeNode &node, bool keepsEdges) {
 void destroy(Origin *origin) {
   while (origin) {
     Origin *const parent = origin->parent;
+    release(origin->kind);
     origin->store->freeSized(origin, sizeof(Origin));
     origin = parent && parent->refs.fetch_sub(1, std::memory_order_acq_rel) == 1 ? parent : nullptr;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "imperative/call_site.h"
+#include "imperative/kind.h"
 #include "imperative/tensor.h"
 #include "ir/ids.h"
 
@@ -59,7 +60,7 @@ struct RetainedMark {
 /// A call as messages describe it, which may be gone: the one whose gradient a call recorded by a backward computes.
 struct Origin {
   std::atomic<uint32_t> refs{1};
-  KindId kind;
+  KindRow *kind;  // with a reference
   uint64_t call;
   CallSite site;
   Origin *parent;  // if a backward recorded this call, too
@@ -77,7 +78,7 @@ struct TapeNode {
   uint32_t epoch = 0, index = 0;     // place among what a backward collects
   uint32_t line;                     // CallSite
   const char *file;
-  Signature *signature;  // gone with the Imperative, which a node may outlive
+  Signature *signature;  // with a reference
   uint64_t call;         // number of the call
   uint64_t draw = 0;     // of a random operator: the step of its key; during destruction: the next node in the list
   Store *store;

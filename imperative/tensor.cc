@@ -3,6 +3,7 @@
 
 #include "imperative/heap_bytes.h"
 #include "imperative/tape.h"
+#include "runtime/bindings.h"
 
 using namespace llvm;
 
@@ -27,6 +28,7 @@ void destroy(TensorImpl *impl) {
   if (impl->storage) release(impl->storage);
   if (impl->producer) release(impl->producer);
   if (impl->mark) release(impl->mark);
+  TapeShapes::release(impl->dims);
   impl->store->freeSized(impl, sizeof(TensorImpl));
 }
 
@@ -54,6 +56,7 @@ static void destroyOne(Mark *mark) {
   if (mark->hooks) release(mark->hooks);
   Store *const store = mark->store;
   store->countNames(-heapBytesOfName(mark->name));
+  TapeShapes::release(mark->dims);
   mark->~Mark();
   store->freeSized(mark, sizeof(Mark));
 }
@@ -70,28 +73,39 @@ void destroy(Mark *mark) {
   isDestroying = false;
 }
 
+bool Tensor::isLeaf() const {
+  const StoreView view(*impl->store);
+  return impl->producer == nullptr || impl->isDerived;
+}
+
+Error Tensor::unreadable(const char *expected) const {
+  if (!impl) return Failure(ErrorKind::BadType, "there is no tensor to read");
+  return Failure(ErrorKind::BindingMismatch,
+                 "a tensor " + describeTensor(ShapeRef(shape()), dtype()) + " is read as " + expected);
+}
+
 Tensor Tensor::grad() const {
-  StoreLock lock(*impl->store);
+  const StoreView view(*impl->store);
   return impl->mark ? share(impl->mark->grad) : Tensor();
 }
 
 Request Tensor::gradRequest() const {
-  StoreLock lock(*impl->store);
+  const StoreView view(*impl->store);
   return impl->mark && impl->mark->isMarked ? impl->mark->request : Request::Null;
 }
 
 bool Tensor::isFresh() const {
-  StoreLock lock(*impl->store);
+  const StoreView view(*impl->store);
   return impl->mark && impl->mark->isFresh;
 }
 
 void Tensor::setFresh(bool isFresh) const {
-  StoreLock lock(*impl->store);
+  const StoreView view(*impl->store);
   if (impl->mark) impl->mark->isFresh = isFresh;
 }
 
 std::string Tensor::name() const {
-  StoreLock lock(*impl->store);
+  const StoreView view(*impl->store);
   return impl->mark ? impl->mark->name : std::string();
 }
 

@@ -27,11 +27,11 @@ struct TensorImpl {
   DType dtype;
   uint8_t tracked = 0;
   uint16_t output = 0;  // of the producer
-  ShapeId shape;        // in the store's table
+  ShapeId shape;
   uint32_t rank : 30;
   uint32_t isDerived : 1 = 0;  // the producer only says how a backward made it, for graphs, unless it was overwritten
   uint32_t isCountedLeaf : 1 = 0;  // Store::setLeaf
-  const int64_t *dims;
+  const int64_t *dims;             // in the store's table, with a reference
   Store *store;
   Storage *storage;              // null: a shape and type without contents
   TapeNode *producer = nullptr;  // null: a leaf, or untracked
@@ -61,6 +61,7 @@ struct Mark {
   bool isListed = false;         // in RecordedGradients
   DType dtype;
   ShapeId shape;
+  const int64_t *dims;            // with a reference
   uint32_t epoch = 0, index = 0;  // place among what a backward collects
   Store *store;
   TensorImpl *grad = nullptr;
@@ -69,6 +70,11 @@ struct Mark {
   Mark *nextDoomed = nullptr;                // during destruction
   std::string name;
 };
+
+/// For writes that others may observe without the lock.
+inline void setTrackedBits(TensorImpl &impl, uint8_t bits) {
+  std::atomic_ref(impl.tracked).store(bits, std::memory_order_relaxed);
+}
 
 /// Counts the memory of a long name. With the lock held.
 void setName(Mark &mark, llvm::StringRef name);
@@ -110,16 +116,25 @@ class Tensor {
   int64_t size() const { return ref().size(); }
   /// The memory itself. Call Imperative::willWrite before writing to it.
   TensorRef ref() const { return impl->ref(); }
-  template <class T> T *data() const { return ref().as<T>(); }
-  template <class T> llvm::ArrayRef<T> values() const { return {data<T>(), static_cast<size_t>(size())}; }
+  /// Its elements; null for no tensor and for another element type. float16 and bfloat16 are uint16_t, bool is uint8_t.
+  template <class T> T *data() const { return holds<T>() ? ref().as<T>() : nullptr; }
+  /// Empty where `data` is null.
+  template <class T> llvm::ArrayRef<T> values() const {
+    return holds<T>() ? llvm::ArrayRef<T>(data<T>(), static_cast<size_t>(size())) : llvm::ArrayRef<T>();
+  }
+  /// The same with the reason: BadType for no tensor, BindingMismatch for another element type.
+  template <class T> llvm::Expected<llvm::ArrayRef<T>> read() const {
+    if (llvm::Error error = holds<T>() ? llvm::Error::success() : unreadable(elementName<T>())) return error;
+    return values<T>();
+  }
   /// The number of writes to its memory so far, through any tensor that shares it.
   uint32_t version() const { return impl->storage->version.load(std::memory_order_relaxed); }
   bool sharesMemoryWith(const Tensor &other) const { return impl->storage == other.impl->storage; }
 
   /// Whether gradients flow to it: a marked leaf, or computed from one while that was recorded.
-  bool isTracked() const { return impl->tracked != 0; }
-  bool isLeaf() const { return impl->producer == nullptr || impl->isDerived; }
-  bool requiresGrad() const { return (impl->tracked & kTrackedByLeaf) != 0; }
+  bool isTracked() const { return trackedBits() != 0; }
+  bool isLeaf() const;
+  bool requiresGrad() const { return (trackedBits() & kTrackedByLeaf) != 0; }
   /// No tensor: none arrived, or none is requested.
   Tensor grad() const;
   Request gradRequest() const;
@@ -143,6 +158,33 @@ class Tensor {
   TensorImpl *take() { return std::exchange(impl, nullptr); }
 
  private:
+  /// Without the lock, while another thread may mark the tensor or give it a history.
+  uint8_t trackedBits() const { return std::atomic_ref(impl->tracked).load(std::memory_order_relaxed); }
+  template <class T> bool holds() const {
+    if (!impl) return false;
+    switch (impl->dtype) {
+      case DType::Float32: return std::is_same_v<T, float>;
+      case DType::Float64: return std::is_same_v<T, double>;
+      case DType::Float16:
+      case DType::BFloat16: return std::is_same_v<T, uint16_t>;
+      case DType::Int32: return std::is_same_v<T, int32_t>;
+      case DType::Int64: return std::is_same_v<T, int64_t>;
+      case DType::Int8: return std::is_same_v<T, int8_t>;
+      case DType::UInt8:
+      case DType::Bool: return std::is_same_v<T, uint8_t>;
+      default: return sizeof(T) == dtypeBytes(impl->dtype) && std::is_integral_v<T>;
+    }
+  }
+  template <class T> static const char *elementName() {
+    if constexpr (std::is_same_v<T, float>) return "float32";
+    else if constexpr (std::is_same_v<T, double>) return "float64";
+    else if constexpr (std::is_same_v<T, int32_t>) return "int32";
+    else if constexpr (std::is_same_v<T, int64_t>) return "int64";
+    else if constexpr (std::is_same_v<T, int8_t>) return "int8";
+    else return sizeof(T) == 1 ? "uint8" : "float16 or bfloat16";
+  }
+  llvm::Error unreadable(const char *expected) const;
+
   TensorImpl *impl = nullptr;
 };
 
@@ -153,5 +195,16 @@ Tensor ownerOf(const Mark &mark);
 using Tensors = llvm::ArrayRef<Tensor>;
 /// Allocates for more tensors than these.
 using TensorList = llvm::SmallVector<Tensor, 8>;
+
+/// Tensors of an option: the option holds them.
+struct HeldTensors : TensorList {
+  HeldTensors() = default;
+  HeldTensors(Tensors list) : TensorList(list.begin(), list.end()) {}
+  HeldTensors(std::initializer_list<Tensor> list) : TensorList(list) {}
+  HeldTensors(const Tensor &tensor) : TensorList(1, tensor) {}
+  HeldTensors(const std::vector<Tensor> &list) : HeldTensors(Tensors(list)) {}
+  template <unsigned N> HeldTensors(const llvm::SmallVector<Tensor, N> &list) : HeldTensors(Tensors(list)) {}
+  template <size_t N> HeldTensors(const Tensor (&list)[N]) : HeldTensors(Tensors(list)) {}
+};
 
 }  // namespace gradc

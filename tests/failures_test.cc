@@ -259,7 +259,7 @@ TEST(Failures, A_10_RET_05_KernelsOfHostsInBodiesOnATape) {
   for (const InBody &test : bodiesThatRefuse()) {
     SCOPED_TRACE(test.name);
     Imperative im(testContext(), Tape::referenceOptions());
-    const KindId kind = im.kind(test.graph.kindHandle(nodeNamed(test.graph, "loop")));
+    const Kind kind = cantFail(im.kind(test.graph.kindHandle(nodeNamed(test.graph, "loop"))));
     const Tensor x = im.tensor({3, 1}, testing::Doubles{1, 2, 3}), s = im.tensor({1}, testing::Doubles{4});
     cantFail(im.requireGrad(x));
     refusals = {0, 2};

@@ -32,7 +32,7 @@ class Program {
     if (!late) return late.takeError();
     if (Error error = t.im.retainGrad(*y)) return error;
     if (Error error = t.im.backward(*z, {.createGraph = isRecorded})) return error;
-    Expected<KindId> square = t.im.kind("square", {});
+    Expected<Kind> square = t.im.kind("square", {});
     if (!square) return square.takeError();
     Expected<Tensor> u = call("elemwise_add", {w, w});
     if (!u) return u.takeError();
@@ -68,7 +68,7 @@ class Program {
 
  private:
   Expected<Tensor> call(StringRef op, Tensors inputs) {
-    Expected<KindId> kind = t.im.kind(op, {});
+    Expected<Kind> kind = t.im.kind(op, {});
     if (!kind) return kind.takeError();
     return t.im.call(*kind, inputs);
   }

@@ -15,7 +15,7 @@ using testing::Tape;
 /// 0 · inf on the way back: √x at 0, times 0.
 struct Broken : Tape {
   Tensor x = leaf(0);
-  KindId sqrt = cantFail(im.kind("sqrt", {})), mul = cantFail(im.kind("elemwise_mul", {}));
+  Kind sqrt = cantFail(im.kind("sqrt", {})), mul = cantFail(im.kind("elemwise_mul", {}));
   uint32_t line = 0;
 
   Tensor loss() {
@@ -42,7 +42,7 @@ TEST(ImperativeAnomaly, TA_82_HOOK_09_NamesTheNodeTheOutputAndTheCall) {
 TEST(ImperativeAnomaly, TA_82_AtTheSecondOrderTheForwardCallToo) {
   Tape t;
   Tensor x = t.leaf(0);
-  const KindId power = cantFail(t.im.kind("_power_scalar", {{"scalar", "1.5"}}));
+  const Kind power = cantFail(t.im.kind("_power_scalar", {{"scalar", "1.5"}}));
   const uint32_t line = __LINE__ + 1;
   Tensor y = cantFail(t.im.call(power, {x}));
   GradOptions options;

@@ -124,8 +124,8 @@ TEST(ImperativeCache, ExplainMissNamesTheFirstDifference) {
 TEST(ImperativeCache, ASteadyStepAllocatesNothing) {
   Tape t;
   Tensor x = t.leaf({8}, Doubles(8, 0.5));
-  const KindId mul = cantFail(t.im.kind("elemwise_mul", {})), add = cantFail(t.im.kind("elemwise_add", {})),
-               tanh = cantFail(t.im.kind("tanh", {}));
+  const Kind mul = cantFail(t.im.kind("elemwise_mul", {})), add = cantFail(t.im.kind("elemwise_add", {})),
+             tanh = cantFail(t.im.kind("tanh", {}));
   auto step = [&] {
     Tensor y = x;
     for (int i = 0; i < 20; ++i) {
@@ -161,7 +161,7 @@ TEST(ImperativeCache, PreparedKernelsAreBounded) {
 TEST(ImperativeThreads, TA_84_OneLeafManyThreads) {
   Tape t;
   Tensor x = t.leaf({2}, {1, 2});
-  const KindId square = cantFail(t.im.kind("square", {})), sum = cantFail(t.im.kind("sum", {}));
+  const Kind square = cantFail(t.im.kind("square", {})), sum = cantFail(t.im.kind("sum", {}));
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&, own = x] {
@@ -175,7 +175,7 @@ TEST(ImperativeThreads, TA_84_OneLeafManyThreads) {
 TEST(ImperativeThreads, TA_86_TA_87_RecordHereDifferentiateThere) {
   Tape t;
   Tensor x = t.leaf(3);
-  const KindId mul = cantFail(t.im.kind("elemwise_mul", {}));
+  const Kind mul = cantFail(t.im.kind("elemwise_mul", {}));
   constexpr int kRounds = 10000;
   for (int i = 0; i < kRounds; ++i) {
     Tensor y = cantFail(t.im.call(mul, {x, x}));

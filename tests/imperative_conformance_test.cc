@@ -91,7 +91,7 @@ class SampleOnTape {
     if (xs.empty()) return false;
     std::optional<TrainScope> training;
     if (sample.isTraining) training.emplace(im);
-    Expected<TensorList> outputs = im.callAll(im.kind(start.graph.kindHandle(start.node)), inputs);
+    Expected<TensorList> outputs = im.callAll(cantFail(im.kind(start.graph.kindHandle(start.node))), inputs);
     if (!outputs) return ADD_FAILURE() << toString(outputs.takeError()), false;
     for (auto [o, output] : enumerate(*outputs)) {
       if (!output.isTracked()) continue;

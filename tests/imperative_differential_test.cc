@@ -79,7 +79,7 @@ class TapedSketch {
         if (e.output >= entries[e.node].size()) return false;  // hidden
         inputs.push_back(entries[e.node][e.output]);
       }
-      Expected<TensorList> outputs = im.callAll(im.kind(built.graph.kindHandle(built.ids[n])), inputs);
+      Expected<TensorList> outputs = im.callAll(cantFail(im.kind(built.graph.kindHandle(built.ids[n]))), inputs);
       if (!outputs) return consumeError(outputs.takeError()), false;
       entries[n].assign(outputs->begin(), outputs->end());
       // Behind a Cast; head gradients and what is compared are float64.

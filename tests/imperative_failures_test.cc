@@ -117,12 +117,17 @@ enum class From { None, Check, Shape, Kernel, Rule, GradientKernel };
 From callsFrom = From::None;
 
 /// A call of the host that it may make anywhere but here.
-void callBack(From from) {
-  if (from == callsFrom) calledBack->times(calledBack->value(1), "2");
+Error callBack(From from) {
+  if (from != callsFrom) return Error::success();
+  return calledBack->im.kind("square", {}).takeError();
+}
+/// For functions that return nothing.
+void callBackOrThrow(From from) {
+  if (Error error = callBack(from)) throw KernelError{errorOf(std::move(error)).message, ErrorKind::BadCallback};
 }
 void copyAndCall(const KernelCall &call, From from) {
   std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
-  callBack(from);
+  if (Error error = callBack(from)) *call.failure = std::move(error);
 }
 
 constinit const OpDef kCallingGradient = {
@@ -132,9 +137,9 @@ constinit const OpDef kCallingGradient = {
 constinit const OpDef kCalling = {
     .name = "calling",
     .inputs = {"data"},
-    .check = [](const OpDef &, void *) -> Error { return callBack(From::Check), Error::success(); },
-    .shape = [](ShapeInference &s) { callBack(From::Shape), shapes::same(s); },
-    .gradient = [](GradRule &g) { callBack(From::Rule), g.dx(0, g.emit(kCallingGradient, {g.dy(0)})); },
+    .check = [](const OpDef &, void *) -> Error { return callBack(From::Check); },
+    .shape = [](ShapeInference &s) { callBackOrThrow(From::Shape), shapes::same(s); },
+    .gradient = [](GradRule &g) { callBackOrThrow(From::Rule), g.dx(0, g.emit(kCallingGradient, {g.dy(0)})); },
     .kernel = [](const KernelCall &call) { copyAndCall(call, From::Kernel); },
 };
 
@@ -145,7 +150,7 @@ TEST(ImperativeFailures, E_21_AFunctionOfTheHostsOperatorThatCallsBack) {
     const Tensor x = t.leaf({2}, {1, 2});
     calledBack = &t;
     auto step = [&]() -> Error {
-      Expected<KindId> kind = t.im.kind("calling", {});
+      Expected<Kind> kind = t.im.kind("calling", {});
       if (!kind) return kind.takeError();
       Expected<Tensor> y = t.im.call(*kind, {x});
       if (!y) return y.takeError();
@@ -159,6 +164,67 @@ TEST(ImperativeFailures, E_21_AFunctionOfTheHostsOperatorThatCallsBack) {
     EXPECT_EQ(t.rowOf(step()), "success");
     EXPECT_EQ(t.gradOf(x), (Doubles{1, 1}));
   }
+}
+
+/// What the kernel below does with the Imperative that runs it; none of it may throw.
+std::function<void()> insideKernel;
+constinit const OpDef kLooking = {
+    .name = "looking", .inputs = {"data"}, .shape = shapes::same, .kernel = [](const KernelCall &call) {
+      std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+      insideKernel();
+    }};
+
+TEST(ImperativeFailures, E_21_EveryEntryInsideAKernelIsAnErrorAndNoException) {
+  Tape t;
+  cantFail(t.context.ops.add(kLooking));
+  const Tensor x = t.leaf({2}, {1, 2}), y = t("square", {x});
+  const Kind square = cantFail(t.im.kind("square", {}));
+  const auto function = std::make_shared<Function>();
+  function->forward = [](const FunctionContext &, Tensors in) -> Expected<TensorList> { return TensorList(in); };
+  function->backward = [](const FunctionContext &, Tensors dy) -> Expected<TensorList> { return TensorList(dy); };
+  const TensorHook hook = [](const Tensor &) -> Expected<Tensor> { return Tensor(); };
+  std::vector<std::string> rows;
+  insideKernel = [&] {
+    rows = {t.rowOf(t.im.kind("exp", {})),
+            t.rowOf(t.im.make({1}, DType::Float64)),
+            t.rowOf(t.im.makeForeign(x.ref(), nullptr, nullptr)),
+            t.rowOf(t.im.setName(x, "x")),
+            t.rowOf(t.im.mark(x, Request::Add)),
+            t.rowOf(t.im.requireGrad(x)),
+            t.rowOf(t.im.retainGrad(y)),
+            t.rowOf(t.im.dropGrad(x)),
+            t.rowOf(t.im.setGrad(x, Tensor())),
+            t.rowOf(t.im.clearGrad(x)),
+            t.rowOf(t.im.call(square, {x})),
+            t.rowOf(t.im.callAll(square, {x})),
+            t.rowOf(t.im.callWith(std::make_shared<int>(1), square, {x})),
+            t.rowOf(t.im.callInto(square, {x}, {y})),
+            t.rowOf(t.im.apply(function, {x})),
+            t.rowOf(t.im.willWrite(x)),
+            t.rowOf(t.im.backward({y}, {})),
+            t.rowOf(t.im.grad({y}, {x}, {})),
+            t.rowOf(t.im.graphOf({y})),
+            t.rowOf(t.im.addHook(x, hook)),
+            t.rowOf(t.im.addPostAccumulateHook(x, hook))};
+    EXPECT_FALSE(t.im.attachGrad(x, Request::Add));
+    EXPECT_FALSE(t.im.detach(x));
+    EXPECT_FALSE(t.im.zeros({1}, DType::Float64));
+    EXPECT_FALSE(t.im.full({1}, 1.0));
+    // Those that only look.
+    EXPECT_FALSE(x.grad());
+    EXPECT_EQ(x.name(), "");
+    EXPECT_FALSE(x.isFresh());
+    x.setFresh(false);
+    EXPECT_EQ(x.gradRequest(), Request::Add);
+    EXPECT_TRUE(x.isLeaf() && x.isTracked() && !y.isLeaf());
+    EXPECT_EQ(t.im.cacheStats().hits, 0u);
+    EXPECT_GT(t.im.memoryStats().totalBytes(), 0u);
+    EXPECT_EQ(t.im.explainMiss(), "no lookup has missed");
+  };
+  EXPECT_EQ(testing::doublesOf(t("looking", {x})), (Doubles{1, 2}));
+  EXPECT_EQ(rows, std::vector<std::string>(21, "E-21"));
+  t.backward({y});
+  EXPECT_EQ(t.gradOf(x), (Doubles{2, 4}));
 }
 
 // ---- memory
@@ -186,7 +252,7 @@ TEST(ImperativeFailures, RET_05_ACallWithoutMemoryIsAnError) {
     Tape t;
     // 31 contents, 63 nodes and 126 tensors to a chunk of the pool.
     Tensor x = isTracked ? t.leaf({20}, Doubles(20, 1)) : t.value({20}, Doubles(20, 1));
-    const KindId exp = cantFail(t.im.kind("exp", {}));
+    const Kind exp = cantFail(t.im.kind("exp", {}));
     std::vector<Tensor> made{cantFail(t.im.call(exp, {x}))};
     made.reserve(4000);
     int numFailed = 0;
@@ -216,7 +282,7 @@ TEST(ImperativeFailures, RET_05_AnOutputThatIsNotThereIsNotWritten) {
   const int64_t size = 1 << 18;
   Tensor x = t.value({size}, Doubles(size, 3)), into = t.value({size}, Doubles(size, 7));
   // A running sum may not be computed in place: it needs memory beside its target.
-  const KindId cumsum = cantFail(t.im.kind("_np_cumsum", {{"axis", "0"}}));
+  const Kind cumsum = cantFail(t.im.kind("_np_cumsum", {{"axis", "0"}}));
   cantFail(t.im.call(cumsum, {x}));
   failingHeap.count = 0;
   failingHeap.failsAt = 1;

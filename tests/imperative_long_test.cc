@@ -38,10 +38,10 @@ TEST(ImperativeLong, TrainingSteps) {
     ImperativeOptions options;
     options.backend = backend;
     Tape t(options);
-    const KindId dense = cantFail(t.im.kind("FullyConnected", {{"num_hidden", "4"}})),
-                 relu = cantFail(t.im.kind("relu", {})), drop = cantFail(t.im.kind("Dropout", {{"p", "0.1"}})),
-                 square = cantFail(t.im.kind("square", {})), sum = cantFail(t.im.kind("sum", {})),
-                 sgd = cantFail(t.im.kind("_scheduled_sgd_update", {}));
+    const Kind dense = cantFail(t.im.kind("FullyConnected", {{"num_hidden", "4"}})),
+               relu = cantFail(t.im.kind("relu", {})), drop = cantFail(t.im.kind("Dropout", {{"p", "0.1"}})),
+               square = cantFail(t.im.kind("square", {})), sum = cantFail(t.im.kind("sum", {})),
+               sgd = cantFail(t.im.kind("_scheduled_sgd_update", {}));
     Tensor x = t.im.full({2, 4}, 0.5f), rate = t.im.full({1}, 1e-4f);
     std::vector<Tensor> parameters;
     for (int layer = 0; layer < 2; ++layer) {
@@ -77,7 +77,7 @@ TEST(ImperativeLong, TrainingSteps) {
 TEST(ImperativeLong, CallsWithOtherNumbersAndShapes) {
   constexpr size_t kShapes = 1000;
   Tape t;
-  const KindId mul = cantFail(t.im.kind("broadcast_mul", {})), add = cantFail(t.im.kind("broadcast_add", {}));
+  const Kind mul = cantFail(t.im.kind("broadcast_mul", {})), add = cantFail(t.im.kind("broadcast_add", {}));
   std::vector<Tensor> leaves;
   for (size_t i = 0; i < kShapes; ++i) {
     leaves.push_back(t.im.full({static_cast<int64_t>(i) + 1}, 0.5f));

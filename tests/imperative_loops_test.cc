@@ -75,7 +75,7 @@ class Taped {
       }
       TensorList inputs;
       for (Value v : graph.inputs(NodeId(n))) inputs.push_back(entries[v.node.value][v.index]);
-      entries[n] = cantFail(im.callAll(im.kind(graph.kindHandle(NodeId(n))), inputs));
+      entries[n] = cantFail(im.callAll(cantFail(im.kind(graph.kindHandle(NodeId(n)))), inputs));
     }
     for (StringRef name : wrt) xs.push_back(named[name]);
     for (Value head : graph.heads()) heads.push_back(entries[head.node.value][head.index]);
@@ -243,7 +243,7 @@ Tensor callOne(Imperative &im, StringRef op, ArrayRef<AttrText> attrs, ArrayRef<
                ArrayRef<Tensor> inputs) {
   Context &context = testContext();
   const KindRef kind = cantFail(context.kind(*context.ops.find(op), context.attrs(attrs), op, bodies));
-  return cantFail(im.call(im.kind(kind), inputs));
+  return cantFail(im.call(cantFail(im.kind(kind)), inputs));
 }
 
 const AttrText kCall[] = {{"num_args", "2"}, {"num_outputs", "1"}};
@@ -274,7 +274,7 @@ TEST(ImperativeLoops, TA_20_TheSecondOutputIsKept) {
   const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "2"}};
   const KindRef kind = cantFail(context.kind(*context.ops.find("_call"), context.attrs(attrs), "_call",
                                              body("a = negative(x)\nb = exp(x)\nheads a, b")));
-  const Tensor second = cantFail(im.callAll(im.kind(kind), {x}))[1];
+  const Tensor second = cantFail(im.callAll(cantFail(im.kind(kind)), {x}))[1];
   EXPECT_EQ(doublesOf(cantFail(im.grad({second}, {x}, {}))[0]), (Doubles{std::exp(1), std::exp(2)}));
 }
 
@@ -330,7 +330,7 @@ TEST(ImperativeLoops, RET_05_RET_08_ErrorsNameTheBody) {
   const std::vector<AttrText> attrs = scanAttrs(false, true);
   const KindRef kind = cantFail(context.kind(*context.ops.find("_scan"), context.attrs(attrs), "_scan",
                                              body("o = elemwise_add(x, s)\nn = elemwise_mul(x, s)\nheads o, n")));
-  const KindId scan = im.kind(kind);
+  const Kind scan = cantFail(im.kind(kind));
   const Tensor steps = im.tensor({1}, std::vector<int64_t>{5}), x = im.tensor({2, 1}, Doubles{1, 2}),
                s = im.tensor({1}, Doubles{3});
   cantFail(im.requireGrad(s));
@@ -385,7 +385,8 @@ TEST(ImperativeLoops, A_19_ALoopOfAHost) {
   cantFail(context.ops.add(op));
   Imperative im(context, Tape::referenceOptions());
   const Graph step = cantFail(parseGraph(context, "y = elemwise_mul(p, x)"));
-  const KindId cube = im.kind(cantFail(context.kind(op, context.attrs({{"exponent", "3"}}), "host_power", step)));
+  const Kind cube =
+      cantFail(im.kind(cantFail(context.kind(op, context.attrs({{"exponent", "3"}}), "host_power", step))));
   const Tensor x = im.tensor({2}, Doubles{2, 3}), one = im.tensor({2}, Doubles{1, 1});
   cantFail(im.requireGrad(x));
   const Tensor y = cantFail(im.call(cube, {x, one}));

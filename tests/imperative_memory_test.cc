@@ -50,10 +50,10 @@ class HookedStep {
   }
 
   const bool createGraph;
-  const KindId dense = cantFail(t.im.kind("FullyConnected", {{"num_hidden", "4"}, {"no_bias", "True"}})),
-               tanh = cantFail(t.im.kind("tanh", {})), sum = cantFail(t.im.kind("sum", {})),
-               halve = cantFail(t.im.kind("_mul_scalar", {{"scalar", "0.5"}})),
-               sgd = cantFail(t.im.kind("_scheduled_sgd_update", {}));
+  const Kind dense = cantFail(t.im.kind("FullyConnected", {{"num_hidden", "4"}, {"no_bias", "True"}})),
+             tanh = cantFail(t.im.kind("tanh", {})), sum = cantFail(t.im.kind("sum", {})),
+             halve = cantFail(t.im.kind("_mul_scalar", {{"scalar", "0.5"}})),
+             sgd = cantFail(t.im.kind("_scheduled_sgd_update", {}));
   const Tensor x = t.value({2, 4}, Doubles(8, 1)), rate = t.im.full({1}, 0.25);
   std::vector<Tensor> weights;
 };
@@ -82,9 +82,8 @@ TEST(ImperativeMemory, ASteadyStepOfOtherFormsAllocatesNothing) {
   Tape t(options);
   const Tensor x = t.leaf({2, 2}, {1, 2, 3, 5}), w = t.leaf({2, 2}, {2, 3, 4, 5}), scale = t.leaf({2}, {1, 2});
   const Tensor mean = t.value({2}, {0, 0}), var = t.value({2}, {1, 1});
-  const KindId concat = cantFail(t.im.kind("Concat", {{"num_args", "12"}})),
-               norm = cantFail(t.im.kind("BatchNorm", {})), mul = cantFail(t.im.kind("elemwise_mul", {})),
-               sum = cantFail(t.im.kind("sum", {}));
+  const Kind concat = cantFail(t.im.kind("Concat", {{"num_args", "12"}})), norm = cantFail(t.im.kind("BatchNorm", {})),
+             mul = cantFail(t.im.kind("elemwise_mul", {})), sum = cantFail(t.im.kind("sum", {}));
   const std::vector<Tensor> parts(12, x);
   const Tensor operands[] = {w, scale, scale, mean, var};
   auto step = [&] {
@@ -110,8 +109,8 @@ TEST(ImperativeMemory, ASteadyStepOfOtherFormsAllocatesNothing) {
 TEST(ImperativeMemory, AtMost160BytesOfTapePerCallBesidesArrays) {
   Tape t;
   Tensor x = t.leaf({8}, Doubles(8, 0.5));
-  const KindId mul = cantFail(t.im.kind("elemwise_mul", {})), add = cantFail(t.im.kind("elemwise_add", {})),
-               tanh = cantFail(t.im.kind("tanh", {}));
+  const Kind mul = cantFail(t.im.kind("elemwise_mul", {})), add = cantFail(t.im.kind("elemwise_add", {})),
+             tanh = cantFail(t.im.kind("tanh", {}));
   auto tapeBytes = [&] {
     const PoolStats pool = t.im.memoryStats().pool;
     return pool.systemBytes - pool.cachedBytes - pool.leafBytes - pool.keptBytes;
@@ -220,7 +219,7 @@ template <class Fill> void expectAgreement(Fill fill) {
 
 TEST(ImperativeMemoryReport, LeavesKeptValuesAndTheTape) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
-    const KindId exp = cantFail(im.kind("exp", {}));
+    const Kind exp = cantFail(im.kind("exp", {}));
     for (int i = 0; i < 10000; ++i) {
       Tensor x = im.full({1 + i % 300}, 0.5);
       cantFail(im.requireGrad(x));
@@ -244,7 +243,7 @@ TEST(ImperativeMemoryReport, CachedPlans) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
     held.push_back(im.full({8}, 0.5));
     cantFail(im.requireGrad(held[0]));
-    const KindId mul = cantFail(im.kind("elemwise_mul", {})), tanh = cantFail(im.kind("tanh", {}));
+    const Kind mul = cantFail(im.kind("elemwise_mul", {})), tanh = cantFail(im.kind("tanh", {}));
     for (int length = 1; length <= 100; ++length) {
       Tensor y = held[0];
       for (int i = 0; i < length; ++i) y = cantFail(im.call(tanh, {cantFail(im.call(mul, {y, held[0]}))}));
@@ -258,7 +257,7 @@ TEST(ImperativeMemoryReport, PlansOfReplays) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
     held.push_back(im.full({8}, 0.5));
     cantFail(im.requireGrad(held[0]));
-    const KindId mul = cantFail(im.kind("elemwise_mul", {})), tanh = cantFail(im.kind("tanh", {}));
+    const Kind mul = cantFail(im.kind("elemwise_mul", {})), tanh = cantFail(im.kind("tanh", {}));
     for (int length = 1; length <= 100; ++length) {
       Tensor y = held[0];
       for (int i = 0; i < length; ++i) y = cantFail(im.call(tanh, {cantFail(im.call(mul, {y, held[0]}))}));
@@ -270,7 +269,7 @@ TEST(ImperativeMemoryReport, PlansOfReplays) {
 // Beside the plans: hooks, long names, buffers of the caller, gradients with a history.
 TEST(ImperativeMemoryReport, WhatMarksHave) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
-    const KindId square = cantFail(im.kind("square", {}));
+    const Kind square = cantFail(im.kind("square", {}));
     for (int i = 0; i < 5000; ++i) {
       Tensor x = im.full({4}, 0.5), buffer = im.full({4}, 0.0);
       cantFail(im.mark(x, Request::Write, buffer));
@@ -298,7 +297,7 @@ TEST(ImperativeMemoryReport, Names) {
 
 TEST(ImperativeMemoryReport, Functions) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &held) {
-    const KindId exp = cantFail(im.kind("exp", {}));
+    const Kind exp = cantFail(im.kind("exp", {}));
     const auto f = std::make_shared<Function>();
     f->name = "a_function";
     f->forward = [&](const FunctionContext &context, Tensors in) -> Expected<TensorList> {
@@ -316,7 +315,7 @@ TEST(ImperativeMemoryReport, Functions) {
 
 TEST(ImperativeMemoryReport, Signatures) {
   expectAgreement([](Imperative &im, std::vector<Tensor> &) {
-    const KindId exp = cantFail(im.kind("exp", {}));
+    const Kind exp = cantFail(im.kind("exp", {}));
     for (int64_t size = 1; size <= 3000; ++size) cantFail(im.call(exp, {im.zeros({size}, DType::Float32)}));
   });
 }

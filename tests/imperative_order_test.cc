@@ -87,6 +87,14 @@ TEST(ImperativeOrder, TA_10_HO_08_PD_02_UnusedPolicies) {
   EXPECT_FALSE(t.grad({dx}, {x}, {.retain = true, .unused = UnusedPolicy::None})[0]);
   Tensor zero = t.grad({dx}, {x}, {.retain = true, .createGraph = true, .unused = UnusedPolicy::Zeros})[0];
   EXPECT_EQ(scalar(zero), 0);
+  // Zeros are a function of x that is zero, to every order.
+  for (int order = 3; order <= 5; ++order) {
+    EXPECT_TRUE(zero.isTracked()) << order;
+    EXPECT_EQ(scalar(t.grad({zero}, {x}, {.retain = true, .unused = UnusedPolicy::None})[0]), 0);
+    zero = t.grad({zero}, {x}, {.retain = true, .createGraph = true, .unused = UnusedPolicy::Zeros})[0];
+    EXPECT_EQ(scalar(zero), 0);
+  }
+  EXPECT_FALSE(t.grad({dx}, {x}, {.retain = true, .unused = UnusedPolicy::Zeros})[0].isTracked());
   const GradcError error = errorOf(t.im.grad({dx}, {a, z}, {.retain = true}));
   EXPECT_EQ(error.kind, ErrorKind::Unreachable);
   EXPECT_NE(error.message.find("x number 2, 'z'"), std::string::npos) << error.message;

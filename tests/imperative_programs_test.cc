@@ -135,7 +135,7 @@ class Program {
       if (value.empty()) inputs.push_back(at(word));
       else attrs.push_back({key, value});
     }
-    const KindId kind = cantFail(t.im.kind(words[2], attrs));
+    const Kind kind = cantFail(t.im.kind(words[2], attrs));
     std::optional<NoGradScope> quiet;
     if (words[0].starts_with("quiet")) quiet.emplace(t.im);
     if (words[0].ends_with("into")) return t.im.callInto(kind, inputs, {at(words[1])});

@@ -49,7 +49,7 @@ class ImperativeState : public ::testing::Test {
   }
 
   Tape t;
-  KindId scaled;
+  Kind scaled;
 };
 
 TEST_F(ImperativeState, RET_08_GradientsFindTheObjectOfTheirCall) {

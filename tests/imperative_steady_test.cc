@@ -32,7 +32,7 @@ template <class Step> uint64_t allocationsOf(Step step) {
 
 /// The inputs as they are, with gradients of any order. The name is longer than what a std::string holds in itself.
 std::shared_ptr<Function> wide(Tape &t) {
-  const KindId copy = cantFail(t.im.kind("identity", {}));
+  const Kind copy = cantFail(t.im.kind("identity", {}));
   auto same = [&t, copy](Tensors in) -> Expected<TensorList> {
     TensorList out;
     for (const Tensor &x : in) {
@@ -64,7 +64,7 @@ TEST(ImperativeSteady, CallsOfFunctions) {
     for (bool isOnce : {false, true})
       for (bool isPartial : {false, true}) {
         Tape t;
-        const KindId mul = cantFail(t.im.kind("elemwise_mul", {}));
+        const Kind mul = cantFail(t.im.kind("elemwise_mul", {}));
         const auto f = wide(t);
         f->isOnceDifferentiable = isOnce;
         const auto none =
@@ -87,8 +87,8 @@ TEST(ImperativeSteady, TargetsAndOperandsInAnyNumber) {
   Tape t;
   std::vector<Tensor> xs, once;
   for (int i = 0; i < 100; ++i) xs.push_back(t.leaf({3}, {1, 2, 3}));
-  const KindId concat = cantFail(t.im.kind("Concat", {{"num_args", "100"}, {"dim", "0"}})),
-               sum = cantFail(t.im.kind("sum", {})), square = cantFail(t.im.kind("square", {}));
+  const Kind concat = cantFail(t.im.kind("Concat", {{"num_args", "100"}, {"dim", "0"}})),
+             sum = cantFail(t.im.kind("sum", {})), square = cantFail(t.im.kind("square", {}));
   for (bool createGraph : {false, true}) {
     auto step = [&] {
       const Tensor y = cantFail(t.im.call(sum, {cantFail(t.im.call(square, {cantFail(t.im.call(concat, xs))}))}));
@@ -115,7 +115,7 @@ constinit const OpDef kLooking = {.name = "looking",
 TEST(ImperativeSteady, ObjectsOfCalls) {
   Tape t;
   for (const OpDef *op : {&kLooking, &kLookingGradient}) cantFail(t.context.ops.add(*op));
-  const KindId looking = cantFail(t.im.kind("looking", {}));
+  const Kind looking = cantFail(t.im.kind("looking", {}));
   const Tensor x = t.leaf(3);
   const auto object = std::make_shared<int>(7);
   auto step = [&] { cantFail(t.im.backward(cantFail(t.im.callWith(object, looking, {x})), {})); };
@@ -126,7 +126,7 @@ TEST(ImperativeSteady, ObjectsOfCalls) {
 TEST(ImperativeSteady, ForeignMemoryAndHooks) {
   Tape t;
   const Tensor w = t.leaf(3);
-  const KindId mul = cantFail(t.im.kind("elemwise_mul", {}));
+  const Kind mul = cantFail(t.im.kind("elemwise_mul", {}));
   double memory = 5;
   auto step = [&] {
     const int64_t one[] = {1};
@@ -154,10 +154,10 @@ TEST(ImperativeSteady, FastKernels) {
   };
   const Tensor image = im.full({4, 3, 16, 16}, 0.3f), rate = im.full({1}, 1e-3f);
   const Tensor w1 = parameter({16, 3, 3, 3}), b1 = parameter({16}), w2 = parameter({8, 784}), b2 = parameter({8});
-  const KindId convolution = kind("Convolution", {{"kernel", "(3,3)"}, {"num_filter", "16"}}), relu = kind("relu"),
-               pool = kind("Pooling", {{"kernel", "(2,2)"}, {"stride", "(2,2)"}, {"pool_type", "avg"}}),
-               dense = kind("FullyConnected", {{"num_hidden", "8"}}), softmax = kind("softmax"),
-               square = kind("square"), sum = kind("sum"), sgd = kind("_scheduled_sgd_update");
+  const Kind convolution = kind("Convolution", {{"kernel", "(3,3)"}, {"num_filter", "16"}}), relu = kind("relu"),
+             pool = kind("Pooling", {{"kernel", "(2,2)"}, {"stride", "(2,2)"}, {"pool_type", "avg"}}),
+             dense = kind("FullyConnected", {{"num_hidden", "8"}}), softmax = kind("softmax"), square = kind("square"),
+             sum = kind("sum"), sgd = kind("_scheduled_sgd_update");
   for (bool createGraph : {false, true}) {
     auto step = [&] {
       Tensor y;

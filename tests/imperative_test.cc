@@ -23,9 +23,9 @@ TEST(Imperative, TheExampleOfTheDocumentation) {
   Imperative im(context, ImperativeOptions());
   Tensor x = im.tensor({4, 3}, xs), w = im.tensor({2, 3}, ws), b = im.zeros({2}, DType::Float32);
   im.attachGrad(w, Request::Write);
-  KindId dense = cantFail(im.kind("FullyConnected", {{"num_hidden", "2"}}));
-  KindId square = cantFail(im.kind("square", {})), sum = cantFail(im.kind("sum", {}));
-  KindId sgd = cantFail(im.kind("_scheduled_sgd_update", {}));
+  Kind dense = cantFail(im.kind("FullyConnected", {{"num_hidden", "2"}}));
+  Kind square = cantFail(im.kind("square", {})), sum = cantFail(im.kind("sum", {}));
+  Kind sgd = cantFail(im.kind("_scheduled_sgd_update", {}));
   Tensor lr = im.full({1}, 0.0001f);
   auto loss = [&]() -> Expected<Tensor> {
     RecordScope record(im, {.isTraining = true});
@@ -121,9 +121,18 @@ TEST(Imperative, TA_11_TA_12_TA_13_TA_14_Inputs) {
   EXPECT_FALSE(y.grad());
   Tensor u = t.leaf(2), a = t.times(u, "3"), b = t.mul(a, a);
   const Tensor onlyA[] = {a};
-  t.backward({b}, {.inputs = Tensors(onlyA)});
+  t.backward({b}, {.retain = true, .inputs = Tensors(onlyA)});
   EXPECT_EQ(scalar(a.grad()), 12);
   EXPECT_FALSE(u.grad());
+  // It can be replaced, set to zero and taken away, like that of a leaf.
+  cantFail(t.im.setGrad(a, t.value(1)));
+  t.backward({t.mul(a, a)}, {.retain = true, .inputs = Tensors(onlyA)});
+  EXPECT_EQ(scalar(a.grad()), 13);
+  cantFail(t.im.clearGrad(a));
+  EXPECT_EQ(scalar(a.grad()), 0);
+  cantFail(t.im.setGrad(a, Tensor()));
+  EXPECT_FALSE(a.grad());
+  EXPECT_EQ(t.rowOf(t.im.setGrad(a, Tensor())), "E-06");
   const GradcError none = errorOf(t.im.backward({t.mul(x, x)}, {.inputs = Tensors()}));
   EXPECT_EQ(errorRow(none.kind), "E-07");
   EXPECT_EQ(none.message, "no tensor to differentiate with respect to (inputs): the list is empty");

@@ -7,8 +7,10 @@
 #include "tests/support/imperative.h"
 
 #include <atomic>
-#include <chrono>
+#include <fstream>
+#include <iterator>
 #include <mutex>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -57,16 +59,24 @@ TEST(ImperativeThreads, TA_84_EveryContributionArrivesOnce) {
   EXPECT_EQ(t.gradOf(w), (Doubles{all, 2 * all, 3 * all, 4 * all}));
 }
 
+/// Whether the thread sleeps, as one does that waits for a lock.
+bool isAsleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t name = text.rfind(')');
+  return name != std::string::npos && text.size() > name + 2 && text[name + 2] == 'S';
+}
+
 // An operator of the host runs with the lock held: what another thread requests meanwhile waits for it.
 TEST(ImperativeThreads, TA_84_OneCallAtATime) {
-  static std::atomic<bool> isInside, isRequested, isDone;
+  static std::atomic<bool> isInside, isDone;
+  static std::atomic<pid_t> requester;  // once it is about to call; until then it does not sleep
   static bool hasWaited;
   static constinit const OpDef kSlow = {
       .name = "slow", .inputs = {"data"}, .shape = shapes::same, .kernel = [](const KernelCall &) {
         isInside = true;
-        while (!isRequested.load()) std::this_thread::yield();
-        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
-        while (!isDone.load() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        while (!requester.load()) std::this_thread::yield();
+        while (!isDone.load() && !isAsleep(requester.load())) std::this_thread::yield();
         hasWaited = !isDone.load();
       }};
   using Work = void (*)(Tape &);
@@ -75,10 +85,11 @@ TEST(ImperativeThreads, TA_84_OneCallAtATime) {
         Work([](Tape &t) { cantFail(t.im.requireGrad(t.leaf(1))); }), Work([](Tape &t) { t.backward({t.leaf(1)}); })}) {
     Tape t;
     cantFail(t.context.ops.add(kSlow));
-    isInside = isRequested = isDone = false;
+    isInside = isDone = false;
+    requester = 0;
     std::thread other([&] {
       while (!isInside.load()) std::this_thread::yield();
-      isRequested = true;
+      requester = static_cast<pid_t>(syscall(SYS_gettid));
       work(t);
       isDone = true;
     });
@@ -86,6 +97,30 @@ TEST(ImperativeThreads, TA_84_OneCallAtATime) {
     other.join();
     EXPECT_TRUE(hasWaited);
   }
+}
+
+// What a tensor is can be asked while another thread marks it, or gives it a history.
+TEST(ImperativeThreads, QuestionsWithoutTheLock) {
+  ImperativeOptions options = Tape::referenceOptions();
+  options.inplace = InplacePolicy::Rebase;
+  Tape t(options);
+  const Tensor x = t.leaf(2), leaf = t.value(3), target = t.value(0);
+  std::atomic<int> numTracked{0};
+  inThreads([&](int thread) {
+    for (int round = 0; round < 20 * kRounds; ++round) {
+      if (thread == 0) {
+        cantFail(t.im.requireGrad(leaf, round % 2 == 0));
+      } else if (thread == 1) {
+        cantFail(t.into("square", {x}, {target}));
+      } else {
+        EXPECT_TRUE(leaf.isLeaf());
+        numTracked += leaf.requiresGrad() + leaf.isTracked() + target.isTracked() + !target.isLeaf();
+      }
+    }
+  });
+  EXPECT_GE(numTracked.load(), 0);
+  EXPECT_TRUE(target.isTracked() && !target.isLeaf());
+  EXPECT_EQ(scalar(target), 4);
 }
 
 // Orders, hooks, modes, names, statistics, and tensors that end in another thread than they began.
@@ -148,7 +183,7 @@ TEST(ImperativeThreads, OneContextManyImperatives) {
   registerBuiltinOps(context.ops);
   inThreads([&](int thread) {
     Imperative im(context, Tape::referenceOptions());
-    const KindId square = cantFail(im.kind("square", {})), scale = cantFail(im.kind("_mul_scalar", {{"scalar", "3"}}));
+    const Kind square = cantFail(im.kind("square", {})), scale = cantFail(im.kind("_mul_scalar", {{"scalar", "3"}}));
     Tensor x = im.full({2}, static_cast<double>(thread));
     cantFail(im.requireGrad(x));
     for (int round = 0; round < kRounds; ++round)

@@ -168,7 +168,7 @@ TEST(Ownership, Imperative) {
   Context context;
   registerBuiltinOps(context.ops);
   Imperative im(context, ImperativeOptions());
-  const KindId square = cantFail(im.kind("square", {}));
+  const Kind square = cantFail(im.kind("square", {}));
   const Tensor x = im.tensor({3}, std::vector<float>{1, 2, 3});
   ASSERT_TRUE(im.attachGrad(x, Request::Add));
   onThreads([&](int i) {

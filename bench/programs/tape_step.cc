@@ -54,7 +54,7 @@ class Network {
       cantFail(im.mark(variable, Request::Write));
       trained.push_back({variable, im.zeros(variable.ref().shape, variable.ref().dtype)});
     }
-    for (const KindRef &kind : graph.kinds()) kinds.push_back(im.kind(kind));
+    for (const KindRef &kind : graph.kinds()) kinds.push_back(cantFail(im.kind(kind)));
     update = cantFail(im.kind("sgd_mom_update", {{"lr", "0.01"}, {"momentum", "0.9"}}));
   }
 
@@ -91,8 +91,8 @@ class Network {
   Imperative im;
   std::vector<TensorList> values;  // of variables
   std::vector<std::pair<Tensor, Tensor>> trained;
-  std::vector<KindId> kinds;  // by the graph's
-  KindId update;
+  std::vector<Kind> kinds;  // by the graph's
+  Kind update;
 };
 
 void run(const char *path, unsigned threads, int numSteps, ArrayRef<char *> inputs) {

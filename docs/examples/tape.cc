@@ -13,11 +13,11 @@ static llvm::Error work() {
   const float start[] = {1, -2, 3};
   const Tensor w = im.tensor({3}, start), rate = im.full({1}, 0.25f);
   im.attachGrad(w, Request::Write);
-  llvm::Expected<KindId> square = im.kind("square", {});
+  llvm::Expected<Kind> square = im.kind("square", {});
   if (!square) return square.takeError();
-  llvm::Expected<KindId> sum = im.kind("sum", {});
+  llvm::Expected<Kind> sum = im.kind("sum", {});
   if (!sum) return sum.takeError();
-  llvm::Expected<KindId> sgd = im.kind("_scheduled_sgd_update", {});
+  llvm::Expected<Kind> sgd = im.kind("_scheduled_sgd_update", {});
   if (!sgd) return sgd.takeError();
 
   auto loss = [&]() -> llvm::Expected<Tensor> {

@@ -6,6 +6,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ir/missing_inputs.h"
 #include "ops/elementwise/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
@@ -151,6 +152,11 @@ constinit const OpDef kBackwardBroadcastSub = {
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
 };
 
+/// Of gradients that do not each read both operands (ops/output_reads.cc).
+template <auto F0, auto F1> void oneSidedBackward(const KernelCall &call) {
+  withMissingInputs(call, broadcastBackwardKernel<F0, F1>);
+}
+
 constinit const OpDef kBackwardBroadcastMul = {
     .name = "_backward_broadcast_mul",
     .summary = "gradient of broadcast_mul: dlhs = sum dy * rhs, drhs = sum dy * lhs over the repeated axes",
@@ -162,7 +168,7 @@ constinit const OpDef kBackwardBroadcastMul = {
           if (d.wants(0)) sumDown(d, 0, d.emit(kBroadcastMul, {d.x(0), d.x(2)}));
           if (d.wants(1)) sumDown(d, 1, d.emit(kBroadcastMul, {d.x(0), d.x(1)}));
         },
-    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] * v[2]; }, [](auto v) { return v[0] * v[1]; }>,
+    .kernel = oneSidedBackward<[](auto v) { return v[0] * v[2]; }, [](auto v) { return v[0] * v[1]; }>,
 };
 
 constinit const OpDef kBackwardBroadcastDiv = {
@@ -179,8 +185,7 @@ constinit const OpDef kBackwardBroadcastDiv = {
           Value quotient = d.emit(kBroadcastDiv, {d.x(1), d.x(2)});
           sumDown(d, 1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
         },
-    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] / v[2]; },
-                                      [](auto v) { return -v[0] * (v[1] / v[2] / v[2]); }>,
+    .kernel = oneSidedBackward<[](auto v) { return v[0] / v[2]; }, [](auto v) { return -v[0] * (v[1] / v[2] / v[2]); }>,
 };
 
 constexpr const OpDef *kOps[] = {&kBroadcastAdd,         &kBroadcastSub,         &kBroadcastMul,

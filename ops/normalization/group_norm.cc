@@ -7,6 +7,7 @@
 // group. Sums run in float64. Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
@@ -204,7 +205,9 @@ constinit const OpDef kBackwardGroupNorm = {
     .decompose = decomposeBackward,
     .kernel =
         [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(call); });
+          withMissingInputs(call, [](const KernelCall &filled) {
+            dispatchFloating(filled.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(filled); });
+          });
         },
 };
 

@@ -6,6 +6,7 @@
 // Tested by tests/sequence_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
@@ -218,7 +219,9 @@ constinit const OpDef kBackwardInstanceNorm = {
     .decompose = decomposeBackward,
     .kernel =
         [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(call); });
+          withMissingInputs(call, [](const KernelCall &filled) {
+            dispatchFloating(filled.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(filled); });
+          });
         },
 };
 

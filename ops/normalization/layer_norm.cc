@@ -5,6 +5,7 @@
 // that makes second and higher orders right. Sums run in float64. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/missing_inputs.h"
 #include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/elementwise/elementwise.h"
@@ -149,11 +150,13 @@ template <class T> void backwardData(const KernelCall &call, const AxisRows &row
   }
 }
 
-void backward(const KernelCall &call) {
-  const AxisRows rows = rowsOf(call, call.in[1].shape);
-  dispatchFloating(call.in[0].dtype, [&](auto zero) {
-    backwardVectors<decltype(zero)>(call, rows);
-    if (call.wants(0)) backwardData<decltype(zero)>(call, rows);
+void backward(const KernelCall &given) {
+  withMissingInputs(given, [](const KernelCall &call) {
+    const AxisRows rows = rowsOf(call, call.in[1].shape);
+    dispatchFloating(call.in[0].dtype, [&](auto zero) {
+      backwardVectors<decltype(zero)>(call, rows);
+      if (call.wants(0)) backwardData<decltype(zero)>(call, rows);
+    });
   });
 }
 

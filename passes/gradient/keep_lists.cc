@@ -4,6 +4,7 @@
 #include "ir/error.h"
 #include "ir/graph_builder.h"
 #include "ir/out_of_memory.h"
+#include "passes/requests.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -31,17 +32,21 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
 /// Which entries of the node and of its variables are read by generated nodes.
 class Reads {
  public:
-  explicit Reads(const SingleNode &single)
-      : single(single), inputs(static_cast<unsigned>(single.variables.size())),
+  Reads(const SingleNode &single, InputReads readsInput)
+      : single(single), readsInput(readsInput), inputs(static_cast<unsigned>(single.variables.size())),
         outputs(single.graph.numOutputs(single.node)) {}
 
   /// `numForward`: nodes of the result before the first generated one.
   void add(const GradientResult &result, uint32_t numForward) {
     const Graph &graph = result.graph;
+    const RequestTable requests = countRequests(graph, {});
     BitVector isRead(graph.numEntries());
-    for (uint32_t n = numForward; n < graph.numNodes(); ++n)
-      for (auto [i, value] : enumerate(graph.inputs(NodeId(n))))
-        if (!graph.kind(NodeId(n)).isIgnored(i)) isRead.set(graph.entry(value).value);
+    for (uint32_t id = numForward; id < graph.numNodes(); ++id) {
+      const NodeId n(id);
+      if (graph.isVariable(n)) continue;
+      for (auto [i, value] : enumerate(graph.inputs(n)))
+        if (isReadBy(graph, n, i, requests)) isRead.set(graph.entry(value).value);
+    }
     auto now = [&](NodeId n) { return result.forwardIds.empty() ? n : result.forwardIds[n.value]; };
     for (auto [i, variable] : enumerate(single.variables))
       if (isRead[graph.firstEntry(now(variable)).value]) inputs.set(i);
@@ -49,6 +54,12 @@ class Reads {
     outputs.resize(graph.numOutputs(node));
     for (uint32_t o = 0; o < graph.numOutputs(node); ++o)
       if (isRead[graph.firstEntry(node).value + o]) outputs.set(o);
+  }
+  bool isReadBy(const Graph &graph, NodeId n, size_t input, const RequestTable &requests) const {
+    const NodeKind &kind = graph.kind(n);
+    if (!readsInput) return !kind.isIgnored(input);
+    const uint32_t first = graph.firstEntry(n).value;
+    return readsInput(kind, input, [&](uint32_t o) { return requests.request[EntryId(first + o)] != Request::Null; });
   }
   KeepList list() const {
     KeepList kept;
@@ -59,6 +70,7 @@ class Reads {
 
  private:
   const SingleNode &single;
+  const InputReads readsInput;
   BitVector inputs, outputs;
 };
 
@@ -70,10 +82,10 @@ bool decomposesLater(const GradientResult &result) {
 }
 
 Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const GradientRequest &request,
-                              const GradientOptions &options, bool isRecorded) {
+                              const GradientOptions &options, bool isRecorded, InputReads readsInput) {
   Expected<GradientResult> result = buildGradient(context, single.graph, request, options);
   if (!result) return result.takeError();
-  Reads reads(single);
+  Reads reads(single, readsInput);
   const uint32_t numForward = result->stats.numForwardNodes;
   reads.add(*result, numForward);
   if (!isRecorded || !decomposesLater(*result)) return reads.list();
@@ -112,7 +124,7 @@ Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const 
   if (request.wrt.empty()) return KeepList();
   GradientOptions options = question.options;
   options.unused = UnusedPolicy::None;
-  return keepListOf(context, single, request, options, question.isRecorded);
+  return keepListOf(context, single, request, options, question.isRecorded, question.reads);
 }
 
 Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
@@ -121,7 +133,7 @@ Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
   GradientRequest request;
   request.wrt = allTargets(single->graph, nullptr).targets;
   if (request.wrt.empty()) return KeepList();
-  return keepListOf(context, *single, request, GradientOptions(), false);
+  return keepListOf(context, *single, request, GradientOptions(), false, nullptr);
 }
 
 }  // namespace gradc

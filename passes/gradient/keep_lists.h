@@ -18,10 +18,14 @@ struct SingleNode {
   std::vector<NodeId> variables;  // by position
 };
 
+/// Whether a node reads the contents of an input for those outputs of which `isWanted` is true.
+using InputReads = bool (*)(const NodeKind &, size_t input, llvm::function_ref<bool(uint32_t)> isWanted);
+
 struct KeepQuestion {
   std::vector<uint32_t> wanted;  // positions whose gradients are requested
   GradientOptions options = {};  // `unused` is ignored
   bool isAnyOrder = false;       // gradients of gradients too, which arrive at hidden outputs
+  InputReads reads = nullptr;    // null: every node reads all that it does not ignore
   bool isRecorded = false;       // also what the gradient of a fused gradient operator reads, through its decomposition
 };
 

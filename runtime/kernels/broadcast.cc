@@ -1,5 +1,6 @@
 // Broadcasting arithmetic in which one operand (the whole) has the shape of the result, and its gradient: maps over the
 // whole, and sums down to the other operand (the part). Tested by tests/fast_kernels_test.cc
+#include "ir/missing_inputs.h"
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/part_view.h"
@@ -61,6 +62,12 @@ template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKe
   BroadcastBackward(const Operands &operands, unsigned threads) : operands(operands), threads(threads) {}
 
   void run(const KernelCall &call) override {
+    withMissingInputs(call, [&](const KernelCall &filled) { toOperands(filled); });
+  }
+  size_t workspaceBytes() const override { return sumPartsBytes<T>(operands.parts); }
+
+ private:
+  void toOperands(const KernelCall &call) const {
     const TensorRef unread[] = {call.in[0], call.in[0]};
     withPair<T>(operands.whole, call.in.size() == 3 ? call.in.drop_front() : ArrayRef(unread), [&](auto pair) {
       const T *dy = call.in[0].as<const T>();
@@ -70,9 +77,6 @@ template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKe
         toOperand(call, 1, [=](int64_t i, int64_t c) { return F1(dy[i], pair.left(i, c), pair.right(i, c)); });
     });
   }
-  size_t workspaceBytes() const override { return sumPartsBytes<T>(operands.parts); }
-
- private:
   template <class Term> void toOperand(const KernelCall &call, size_t output, Term term) const {
     T *to = call.out[output].as<T>();
     if (output == operands.whole)

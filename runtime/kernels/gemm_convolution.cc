@@ -183,6 +183,7 @@ template <class T> class AroundChannelsFirst : public PreparedKernel {
     char *at = static_cast<char *>(call.workspace) + own();
     for (const Matrices &m : operands.in) {
       const T *from = in[m.operand].as<const T>();
+      if (!from) continue;  // only of use for outputs that are not requested
       in[m.operand].data = at;
       transposeAll<T>(from, in[m.operand].as<T>(), m.count, m.pixels, m.channels, threads);
       at += bytes(m);

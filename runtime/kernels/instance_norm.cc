@@ -1,6 +1,7 @@
 // InstanceNorm and GroupNorm, and their gradients. A row has the pixels of one channel, or of one group of channels, of one
 // image; sums are taken in lanes.
 // Tested by tests/fast_kernels_test.cc
+#include "ir/missing_inputs.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
@@ -66,7 +67,9 @@ template <class T> class BackwardKernel : public PreparedKernel {
   BackwardKernel(const RowPlan &plan, BackwardInputs at) : plan(plan), at(at) {}
 
   void run(const KernelCall &call) override {
-    forRows(plan.rows, plan.pixels, plan.threads, [&](int64_t row) { runRow(call, row); });
+    withMissingInputs(call, [&](const KernelCall &filled) {
+      forRows(plan.rows, plan.pixels, plan.threads, [&](int64_t row) { runRow(filled, row); });
+    });
     const double *sums = static_cast<const double *>(call.workspace);
     for (int64_t c = 0; c < plan.channels; ++c) {
       double heads = 0, products = 0;

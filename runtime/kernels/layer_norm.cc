@@ -1,6 +1,7 @@
 // LayerNorm and its gradient. Along the last axis rows have contiguous elements, and sums are taken in lanes; along another
 // one, adjacent rows are computed side by side.
 // Tested by tests/fast_kernels_test.cc
+#include "ir/missing_inputs.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
@@ -56,7 +57,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
   explicit BackwardKernel(const NormPlan &plan) : plan(plan) {}
 
   void run(const KernelCall &call) override {
-    if (call.wants(1) || call.wants(2)) toVectors(call);
+    if (call.wants(1) || call.wants(2)) withMissingInputs(call, [&](const KernelCall &filled) { toVectors(filled); });
     if (call.wants(0)) plan.forRows([&](int64_t row) { toData(call, row); });
   }
 
@@ -183,10 +184,12 @@ template <class T> class StridedBackward : public PreparedKernel {
   void run(const KernelCall &call) override {
     if (call.wants(0)) forRowBlocks(plan.rows, plan.threads, [&](RowBlock block) { toData(call, block); });
     if (!call.wants(1) && !call.wants(2)) return;
-    vectorFor(plan.threads, plan.rows.length, std::max<int64_t>(kChannelGrain / plan.rows.count(), 1),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t k = begin; k < end; ++k) toVectors(call, k);
-              });
+    withMissingInputs(call, [&](const KernelCall &filled) {
+      vectorFor(plan.threads, plan.rows.length, std::max<int64_t>(kChannelGrain / plan.rows.count(), 1),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t k = begin; k < end; ++k) toVectors(filled, k);
+                });
+    });
   }
 
  private:

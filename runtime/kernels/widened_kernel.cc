@@ -93,8 +93,8 @@ TensorRef WidenedKernel::innerOperand(size_t i, const TensorRef &stored, char *s
 
 void WidenedKernel::widenInputs(const KernelCall &call, int64_t begin, int64_t size) const {
   for (size_t i = 0; i < call.in.size(); ++i) {
-    if (widening.scratchOffset(i) == Widening::kInPlace) continue;
     const TensorRef &stored = call.in[i];
+    if (widening.scratchOffset(i) == Widening::kInPlace || !stored.data) continue;  // null: nothing requested reads it
     const uint16_t *from = stored.as<uint16_t>() + begin;
     float *to = operands[i].as<float>();
     parallelFor(threads, length(stored, size), kGrain, [&](int64_t first, int64_t last) {

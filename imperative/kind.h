@@ -1,0 +1,55 @@
+// An operator with its attributes, to call any number of times.
+//
+// A counted handle: the Imperative keeps what it knows of a kind for as long as one of its handles or calls exists, and drops it
+// later. It may outlive the Imperative, whose calls alone accept it (E-44).
+// Tested by tests/imperative_growth_test.cc
+#pragma once
+
+#include "ir/context.h"
+
+#include <atomic>
+#include <utility>
+
+namespace gradc {
+
+class Store;
+struct Signature;
+
+/// What an Imperative knows of a kind. The table has one reference itself.
+struct KindRow {
+  std::atomic<uint32_t> refs{1};
+  uint32_t number;  // which no other kind of the Imperative ever had
+  Store *store;     // of the Imperative; null once that is gone
+  KindRef kind;
+  Signature *last = nullptr;  // the signature of the last call
+};
+inline void retain(KindRow *row) { row->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void release(KindRow *row) {
+  if (row->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete row;
+}
+
+class Kind {
+ public:
+  Kind() = default;  // no kind
+  explicit Kind(KindRow *row) : row(row) {
+    if (row) retain(row);
+  }
+  Kind(const Kind &other) : Kind(other.row) {}
+  Kind(Kind &&other) noexcept : row(std::exchange(other.row, nullptr)) {}
+  Kind &operator=(Kind other) noexcept {
+    std::swap(row, other.row);
+    return *this;
+  }
+  ~Kind() {
+    if (row) release(row);
+  }
+
+  explicit operator bool() const { return row != nullptr; }
+  friend bool operator==(const Kind &a, const Kind &b) { return a.row == b.row; }
+  KindRow *get() const { return row; }
+
+ private:
+  KindRow *row = nullptr;
+};
+
+}  // namespace gradc
