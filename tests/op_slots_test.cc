@@ -66,6 +66,17 @@ TEST(OpSlots, E_48_ASlotHoldsMoreThanOne) {
   EXPECT_EQ(reading("concat X=p,p -> Out=a\nreduce_sum X=a -> Out=loss"), "success");
 }
 
+TEST(OpSlots, E_48_AnArrayIsNotATensor) {
+  for (auto [kind, name] :
+       {std::pair(FluidType::LodTensorArray, "LOD_TENSOR_ARRAY"), {FluidType::StepScopes, "STEP_SCOPES"}}) {
+    BlockProgram program = programOf("tanh X=p -> Out=a\nreduce_sum X=a -> Out=loss");
+    program.find(0, program.texts.find("a"))->kind = kind;
+    EXPECT_EQ(describeWithNotes(verifySlots(program)),
+              std::string("[bad_entry] block 0, operator 0 (tanh): variable 'a' in slot 'Out' is a ") + name +
+                  ", expected a tensor");
+  }
+}
+
 TEST(OpSlots, E_48_ASlotThatTheTypeDoesNotHave) {
   EXPECT_EQ(
       refused("tanh X=p Y=x -> Out=a\nreduce_sum X=a -> Out=loss"),

@@ -42,8 +42,10 @@ OpSlots slotsWithin(StringRef type) {
 
 /// Blocks have ways of their own, and counters none.
 const StringMap<Omissions> &omissionsByType() {
-  static const StringMap<Omissions> all = [] {
-    StringMap<Omissions> byType;
+  // Never destroyed: threads may still read it while the process exits.
+  static const StringMap<Omissions> &all = *[] {
+    auto *const map = new StringMap<Omissions>();
+    StringMap<Omissions> &byType = *map;
     for (const GradientFormRow &row : gradientFormRows()) {
       const StringRef type = row.type;
       if (row.form.empty() || row.form == "none" || type == "increment" || ownsBlock(type)) continue;
@@ -61,7 +63,7 @@ const StringMap<Omissions> &omissionsByType() {
         if (!isNamed(slots.inputs, slot.name)) left.outputs.push_back(slot.name);
       if (!left.inputs.empty() || !left.outputs.empty()) byType[type] = std::move(left);
     }
-    return byType;
+    return map;
   }();
   return all;
 }

@@ -3,6 +3,7 @@
 
 #include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/op_slot_rows.h"
+#include "formats/blocks/visible_variables.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -70,6 +71,25 @@ std::optional<OpSlots> slotsOfGradient(const GradientForm &form) {
   return slots;
 }
 
+/// Operators, and their gradients, whose operands may be arrays of tensors or the scopes of blocks.
+constexpr StringLiteral kTakingArrays[] = {"assign",
+                                           "conditional_block",
+                                           "conditional_block_grad",
+                                           "fill_any_like",
+                                           "fill_zeros_like",
+                                           "lod_array_length",
+                                           "read_from_array",
+                                           "recurrent",
+                                           "recurrent_grad",
+                                           "select_input",
+                                           "select_output",
+                                           "sum",
+                                           "tensor_array_to_tensor",
+                                           "tensor_array_to_tensor_grad",
+                                           "while",
+                                           "while_grad",
+                                           "write_to_array"};
+
 class SlotVerifier {
  public:
   explicit SlotVerifier(const BlockProgram &program) : program(program) {}
@@ -81,7 +101,8 @@ class SlotVerifier {
     const Type &type = typeOf(op.type);
     if (!type.isKnown) return Error::success();
     if (Error error = verifySide(op.inputs, type.inputs, true)) return error;
-    return verifySide(op.outputs, type.outputs, false);
+    if (Error error = verifySide(op.outputs, type.outputs, false)) return error;
+    return type.takesArrays ? Error::success() : verifyTensors(op);
   }
 
  private:
@@ -90,7 +111,7 @@ class SlotVerifier {
     OpSlot rule;
   };
   struct Type {
-    bool isRead = false, isKnown = false;
+    bool isRead = false, isKnown = false, takesArrays = false;
     SmallVector<Slot, 4> inputs, outputs;
   };
 
@@ -104,6 +125,7 @@ class SlotVerifier {
     if (const GradientForm *form = formOfGradient(name)) ofGradient = slotsOfGradient(*form);
     const OpSlots *slots = ofGradient ? &*ofGradient : slotsOfType(name);
     type.isKnown = slots != nullptr;
+    type.takesArrays = is_contained(kTakingArrays, name);
     if (!slots) return type;
     for (const OpSlot &slot : slots->inputs) type.inputs.push_back({program.texts.find(slot.name), slot});
     for (const OpSlot &slot : slots->outputs) type.outputs.push_back({program.texts.find(slot.name), slot});
@@ -133,6 +155,19 @@ class SlotVerifier {
     for (const auto &[i, slot] : enumerate(known))
       if (!slot.rule.isOptional && !slot.rule.isAuxiliary && !(filled >> i & 1))
         return failure("slot '" + slot.rule.name + "' has no " + (isInput ? "operand" : "result") + " 0");
+    return Error::success();
+  }
+
+  // What is not a tensor would count as one in the graph, and not in the gradient.
+  Error verifyTensors(const BlockOp &op) const {
+    for (ArrayRef<BlockSlot> slots : {ArrayRef(op.inputs), ArrayRef(op.outputs)})
+      for (const BlockSlot &slot : slots)
+        for (TextId name : slot.variables) {
+          const BlockVariable *record = name == kEmptyName ? nullptr : visibleVariable(program, block, name);
+          if (!record || (record->kind != FluidType::LodTensorArray && record->kind != FluidType::StepScopes)) continue;
+          return failure("variable '" + program.text(name) + "' in slot '" + program.text(slot.name) + "' is a " +
+                         fluidTypeName(record->kind) + ", expected a tensor");
+        }
     return Error::success();
   }
 

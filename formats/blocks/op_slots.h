@@ -20,7 +20,8 @@ struct OpSlots {
 const OpSlots *slotsOfType(llvm::StringRef type);
 
 /// Each operator of a known type, or of a type of gradient operators, has the slots of its type with the right number of
-/// variables (BadEntry, which names block, operator, slot and variable). Others may hold anything. Linear.
+/// variables, tensors unless it takes arrays (BadEntry, which names block, operator, slot and variable). Others may hold
+/// anything. Linear.
 llvm::Error verifySlots(const BlockProgram &program);
 
 }  // namespace gradc

@@ -40,6 +40,7 @@ void addSums(AddSample add) {
     add("einsum", std::move(operands), results, {{"equation", string(equation)}}, kAnySign);
   };
   einsum("ij,jk->ik", {{"Operands", {2, 3}}, {"Operands", {3, 2}}}, {2, 2});
+  einsum("ij,jk->ik", {{"Operands", {2, 3}, RuleSample::Constant}, {"Operands", {3, 2}}}, {2, 2});
   einsum("bhid,bhjd->bhij", {{"Operands", {1, 2, 2, 3}}, {"Operands", {1, 2, 1, 3}}}, {1, 2, 2, 1});
   einsum("...ij,...jk->k...i", {{"Operands", {2, 3, 2}}, {"Operands", {2, 2, 1}}}, {1, 2, 3});
   einsum("ij,j,kj", {{"Operands", {2, 3}}, {"Operands", {3}}, {"Operands", {2, 3}}}, {2, 2});
