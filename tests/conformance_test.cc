@@ -85,6 +85,12 @@ constexpr struct {
   StringRef op;
   const char *reason;
 } kNotYet[] = {
+    {"_hypot", "second derivatives at (0, 0) are 0 by definition"},
+    {"broadcast_hypot", "second derivatives at (0, 0) are 0 by definition"},
+    {"_npi_arctan2", "second derivatives at (0, 0) are 0 by definition"},
+    {"_npi_ldexp", "2^b overflows where the product does not"},
+    {"_power", "second derivatives at a base of 0 are limits"},
+    {"broadcast_power", "second derivatives at a base of 0 are limits"},
     {"_contrib_index_copy", "that of _scatter_nd also reaches rows that a later row of the same index replaces"},
     {"_sample_uniform", "the noise is rounded at another step"},
     {"norm", "the slope of the square root is infinite at 0"},
@@ -144,8 +150,9 @@ class Conformance : public ::testing::TestWithParam<Sample> {
     for (const auto &[op, differs] : seen.formReaders) EXPECT_TRUE(differs) << op.str() << " is the same in both forms";
     TestContext context;
     for (const OpDef *op : context.ops.all())
-      if ((op->readsForm.fixed || op->readsForm.holds) && !op->name.contains("RNN"))
+      if ((op->readsForm.fixed || op->readsForm.holds) && !op->name.contains("RNN")) {
         EXPECT_TRUE(seen.formReaders.count(op->name)) << "no sample of " << op->name.str() << " depends on the form";
+      }
   }
 
   /// One check on the sample and its gradient graphs, `number` in all.

@@ -44,8 +44,9 @@ TEST(IndexingOps, RC_04_A_17_TheGradientOfADiagonalKeepsNoData) {
     const NodeId y = nodeNamed(lowered, "y");
     for (uint32_t n = 0; n < lowered.numNodes(); ++n)
       for (size_t i = 0; i < lowered.inputs(NodeId(n)).size(); ++i)
-        if (lowered.inputs(NodeId(n))[i].node == nodeNamed(lowered, "x") && NodeId(n) != y)
+        if (lowered.inputs(NodeId(n))[i].node == nodeNamed(lowered, "x") && NodeId(n) != y) {
           EXPECT_TRUE(lowered.kind(NodeId(n)).isIgnored(i)) << attrs.str() << ": " << lowered.describe(NodeId(n));
+        }
   }
 }
 

@@ -315,7 +315,9 @@ void check(const Sum &sum, Numbers &numbers, bool isOnes) {
       EXPECT_LE(relative(found), pairwiseError(numbers.size.count())) << found << ", " << threads;
     if (threads == 1) alone = fast;
     if (sum.bits == Bits::OwnLoop) EXPECT_EQ(fast, alone) << threads;
-    if (threads == 3 && !isOnes) EXPECT_EQ(valuesOf(sum, g, numbers, Backend::Auto, 3), fast) << "a second time";
+    if (threads == 3 && !isOnes) {
+      EXPECT_EQ(valuesOf(sum, g, numbers, Backend::Auto, 3), fast) << "a second time";
+    }
   }
 }
 

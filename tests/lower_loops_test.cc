@@ -136,7 +136,7 @@ TEST(LowerLoops, A_14_A_19_GradientsOfLoopsInMxnet) {
     }
 }
 
-/// In operators of MXNet, with the shapes known: the same values in float32.
+/// In operators of MXNet, with the shapes known: the same values in float32, where (1 - y)(1 + y) and 1 - y^2 round apart.
 void expectMxnetsValues(const Graph &graph, const std::vector<NamedArray> &arrays) {
   InferRequest hints;
   for (const NamedArray &array : arrays)
@@ -150,7 +150,7 @@ void expectMxnetsValues(const Graph &graph, const std::vector<NamedArray> &array
   ASSERT_EQ(found.size(), expected.size());
   for (size_t h = 0; h < found.size(); ++h) {
     ASSERT_EQ(found[h].size(), expected[h].size());
-    for (size_t i = 0; i < found[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 1e-6) << h << " " << i;
+    for (size_t i = 0; i < found[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 2e-6) << h << " " << i;
   }
 }
 
@@ -291,7 +291,7 @@ TEST(LowerLoops, A_14_A_17_CtcInABody) {
   expectPrimitives(lowered);
   const Tensors expected = testing::run(graph, arrays), found = testing::run(lowered, arrays);
   for (size_t h = 0; h < expected.size(); ++h)
-    for (size_t i = 0; i < expected[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 1e-6) << h << " " << i;
+    for (size_t i = 0; i < expected[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 2e-6) << h << " " << i;
 }
 
 TEST(LowerLoops, A_17_ACallIsWhatItCalls) {

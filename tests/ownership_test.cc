@@ -183,6 +183,25 @@ TEST(Ownership, Imperative) {
   EXPECT_EQ(valuesOf<float>(x.grad().ref()), (std::vector<float>{100, 200, 300}));
 }
 
+TEST(Ownership, Kind) {
+  Context context;
+  registerBuiltinOps(context.ops);
+  Imperative other(context, ImperativeOptions());
+  Kind kind, handle;
+  {
+    Imperative im(context, ImperativeOptions());
+    kind = cantFail(im.kind("square", {}));
+    handle = kind;
+    EXPECT_EQ(valuesOf<float>(cantFail(im.call(handle, {im.tensor({1}, std::vector<float>{3})})).ref())[0], 9);
+  }
+  kind = Kind();
+  EXPECT_TRUE(handle);
+  Expected<Tensor> foreign = other.call(handle, {other.tensor({1}, std::vector<float>{3})});
+  EXPECT_FALSE(foreign);
+  consumeError(foreign.takeError());
+  handle = Kind();  // the last, after its Imperative
+}
+
 TEST(Ownership, Tensor) {
   Context context;
   registerBuiltinOps(context.ops);

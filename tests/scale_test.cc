@@ -58,7 +58,7 @@ TEST(Scale, CLI_06_HeadsWithVariablesOfTheirOwn) {
 
 // All but the last: that some y carries gradient is known when the first one is found that does.
 TEST(Scale, CLI_06_HeadsBesideEntriesThatAreCut) {
-  expectLinear(2000, [](uint32_t n) {
+  expectLinear(8000, [](uint32_t n) {
     TestContext context;
     const Graph graph = manyHeads(context, 2 * n);
     GradientRequest request = everyVariable(graph);
@@ -246,7 +246,7 @@ TEST(Scale, CLI_06_INF_16_ShapesThroughAChainOfStates) {
 }
 
 TEST(Scale, CLI_06_CF_12_GradientThroughAChainOfStates) {
-  expectLinear(150, [](uint32_t n) {
+  expectLinear(400, [](uint32_t n) {
     TestContext context;
     const Graph graph = shiftRegister(context, n);
     GradientRequest request;

@@ -61,8 +61,8 @@ constinit const OpDef kBackwardSoftsign = [] {
   OpDef op = slope<[](auto dy, auto x) { return dy * square(1 / (abs(x) + 1)); }>(
       "_backward_softsign", "x", "gradient of softsign: dx = dy / (1 + |x|)^2");
   op.piece = mapBackwardPiece<[](auto dy, auto x, auto base) {
-    const auto root = magnitude(x, base) + 1;
-    return static_cast<decltype(dy)>(dy / (root * root));
+    const auto part = 1 / (magnitude(x, base) + 1);
+    return static_cast<decltype(dy)>(dy * (part * part));
   }>;
   return op;
 }();

@@ -173,8 +173,9 @@ template <class T>
 void convolveDataGrad(const ConvGeometry &g, const T *dy, const T *w, const T *bias, T *dx, double *scratch) {
   double *images = scratch + (g.patch() + g.groupFilters()) * kConvBlock;
   const int64_t atOnce = imagesAtOnce(g), size = g.in.batchStride;
-  for (int64_t first = 0; first < g.in.batch; first += atOnce) {
-    const int64_t count = std::min(atOnce, g.in.batch - first);
+  const int64_t batch = size ? g.in.batch : 0;  // not a walk over 2^60 empty images
+  for (int64_t first = 0; first < batch; first += atOnce) {
+    const int64_t count = std::min(atOnce, batch - first);
     std::fill_n(images, count * size, 0.0);
     for (int64_t group = 0; group < g.groups; ++group) addDataGrad(g, dy, w, group, first, count, scratch, images);
     T *to = dx + first * size;
@@ -240,6 +241,7 @@ size_t ConvGeometry::weightGradBytes() const {
 template <class T> void sumPerChannel(const ImageView &view, const T *dy, T *db) {
   constexpr int64_t kMost = 64;  // channels at once
   double sums[kMost];
+  const int64_t batch = view.pixels() ? view.batch : 0;  // not a walk over 2^60 empty images
   for (int64_t first = 0; first < view.channels; first += kMost) {
     const int64_t count = std::min(kMost, view.channels - first);
     std::fill_n(sums, count, 0.0);
@@ -247,7 +249,7 @@ template <class T> void sumPerChannel(const ImageView &view, const T *dy, T *db)
       const int64_t at = n * view.batchStride + (first + c) * view.channelStride + p * view.pixelStride;
       sums[c] += static_cast<double>(dy[at]);
     };
-    for (int64_t n = 0; n < view.batch; ++n) {
+    for (int64_t n = 0; n < batch; ++n) {
       if (view.channelStride < view.pixelStride || view.pixels() == 1)
         for (int64_t p = 0; p < view.pixels(); ++p)
           for (int64_t c = 0; c < count; ++c) add(n, c, p);

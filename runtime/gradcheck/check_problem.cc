@@ -106,7 +106,7 @@ class ProblemMaker {
   Expected<Inference> inferPartly(const Graph &function) {
     InferOptions partial = options.session.infer;
     partial.allowUnknown = true;
-    return infer(ctx, function, options.session.hints, partial);
+    return infer(ctx, function, problem.hints, partial);
   }
 
   /// Raises `problem` by one order; differentiates `request.heads` and replaces them by the gradients.

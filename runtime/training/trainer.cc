@@ -67,6 +67,7 @@ struct Trainer::State {
   Error openSession();
   void initialize();
   void keepFrozenStates();
+  void updateFrozenStates();
   void restoreFrozenStates();
   Error checkNames() const;
   Error shareMemory();
@@ -229,6 +230,11 @@ void Trainer::State::keepFrozenStates() {
     if (llvm::is_contained(options.frozen, keys[n.value])) frozenStates.push_back({n, copyOf(n).array});
 }
 
+/// Without allocation: nothing fails after a checkpoint was taken.
+void Trainer::State::updateFrozenStates() {
+  for (auto &[n, value] : frozenStates) convertElements(session->variable(n), value.ref());
+}
+
 void Trainer::State::restoreFrozenStates() {
   for (auto &[n, value] : frozenStates) convertElements(value.ref(), session->variable(n));
 }
@@ -379,7 +385,7 @@ Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
     Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
     if (!step) return step.takeError();
     state->run.step = *step;
-    state->keepFrozenStates();
+    state->updateFrozenStates();
     return Error::success();
   });
 }

@@ -41,7 +41,7 @@ constexpr OnReference kOnReference[] = {
     {"_backward_broadcast_* -> *(2,1,3) *(*4,1)", "both operands are repeated"},
     {"*softmax {*use_length=True*", "rows of different lengths"},
     {"topk {*ret_typ=mask*", "ones at positions"},
-    {"*where {*(3,)*", "a condition per row"},
+    {"*where {*(3,) *(3,?)*", "a condition per row"},
 };
 
 /// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)"
