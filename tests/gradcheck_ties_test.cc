@@ -26,9 +26,11 @@ std::vector<NamedArray> tied(const SampleGraph &sample, double scale) {
   return arrays;
 }
 
-/// Operators that jump or bend there, and have no piece: the implied loss of the first at its margin, the angle of the second
-/// on the negative half axis.
-constexpr StringRef kWithoutPiece[] = {"SVMOutput", "_npi_arctan2_scalar"};
+/// Operators that jump or bend there, and have no piece: the implied loss of the first at its margin, the angle of the others
+/// on the negative half axis and at (0, 0).
+constexpr StringRef kWithoutPiece[] = {"SVMOutput", "_npi_arctan2", "_npi_arctan2_scalar"};
+/// Operators whose gradient bends there and has no piece: the tip of a cone at (0, 0).
+constexpr StringRef kOfFirstOrder[] = {"_hypot", "broadcast_hypot"};
 
 TEST(GradcheckTies, RUN_03_EveryOperatorAtWholeNumbers) {
   size_t numPassed = 0;
@@ -39,6 +41,7 @@ TEST(GradcheckTies, RUN_03_EveryOperatorAtWholeNumbers) {
     if (sample.variables.empty()) continue;
     for (double scale : {1.0, 2.0})
       for (uint32_t order = 1; order <= std::min(row.orders, 2u); ++order) {
+        if (order == 2 && is_contained(kOfFirstOrder, StringRef(row.op))) continue;
         GradcheckOptions options;
         options.order = order;
         options.samples = 12;

@@ -11,6 +11,7 @@ AdjointBody::AdjointBody(Context &context, const BodyFlow::Body &ports, const Bo
     : ports(ports), gradient(gradient),
       builder(gradient.gradientOf.empty() ? GraphBuilder(context) : GraphBuilder(context, gradient.backward)) {
   if (isEmpty()) return;
+  for (uint32_t k = 0; k < gradient.gradientOf.size(); ++k) headsOf.emplace(ports.operandOf[gradient.gradientOf[k]], k);
   const std::vector<NodeId> inputs = bodyInputs(gradient.backward);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const AdjointInput input = sourceOf(gradient.inputs[i]);
@@ -29,15 +30,12 @@ AdjointInput AdjointBody::sourceOf(BodyGradient::Input input) const {
   llvm_unreachable("every source has a case");
 }
 
-bool AdjointBody::hasGradientOf(uint32_t operand) const {
-  return llvm::any_of(gradient.gradientOf, [&](uint32_t input) { return ports.operandOf[input] == operand; });
-}
+bool AdjointBody::hasGradientOf(uint32_t operand) const { return headsOf.count(operand) != 0; }
 
 Value AdjointBody::gradientOf(uint32_t operand) {
   Value sum;
-  for (size_t k = 0; k < gradient.gradientOf.size(); ++k) {
-    if (ports.operandOf[gradient.gradientOf[k]] != operand) continue;
-    const Value term = gradient.backward.heads()[k];
+  for (auto [at, last] = headsOf.equal_range(operand); at != last; ++at) {
+    const Value term = gradient.backward.heads()[at->second];
     sum = sum.isValid() ? emit(kGradAdd, {sum, term}) : term;
   }
   return sum;

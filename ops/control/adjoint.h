@@ -50,7 +50,8 @@ class AdjointBody {
   const BodyFlow::Body &ports;
   const BodyGradient &gradient;
   GraphBuilder builder;
-  std::set<std::string> names;                         // those in use; filled when a free name is first needed
+  std::multimap<uint32_t, uint32_t> headsOf;  // by input of the forward node: heads of the backward body, in order
+  std::set<std::string> names;                // those in use; filled when a free name is first needed
   std::vector<std::pair<AdjointInput, NodeId>> given;  // every variable
   std::map<AdjointInput, NodeId> variables;            // the first one of each input
 };

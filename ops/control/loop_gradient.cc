@@ -7,6 +7,8 @@
 
 #include "ir/effects.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -41,11 +43,12 @@ class LoopGradient {
   // A state takes part if its gradient is nonzero before or after some step. If there are no steps, the gradient of the
   // final state is that of the initial one.
   void findAnswers() {
+    DenseSet<uint32_t> given;  // heads of the body whose gradients it reads
+    for (const BodyGradient::Input &input : g.bodies().back().inputs)
+      if (input.source == BodyGradient::Source::HeadGradient) given.insert(input.index);
     for (const BodyFlow::State &state : flow.states) {
-      const bool isGiven = llvm::any_of(g.bodies().back().inputs, [&](const BodyGradient::Input &input) {
-        return input.source == BodyGradient::Source::HeadGradient && input.index == state.head;
-      });
-      if (isGiven || body.hasGradientOf(state.operand) || (g.wants(state.operand) && !g.isZero(outputOf(state))))
+      if (given.contains(state.head) || body.hasGradientOf(state.operand) ||
+          (g.wants(state.operand) && !g.isZero(outputOf(state))))
         states.push_back(state);
     }
     for (uint32_t i = 0; i < flow.operands.size(); ++i) {
