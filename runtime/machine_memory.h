@@ -21,7 +21,7 @@ MemoryLimit memoryLimit();
 /// more memory than there is, an allocation succeeds and the process is killed when it uses the memory.
 llvm::Error checkMachineHas(uint64_t bytes, const llvm::Twine &what);
 
-/// The number in a control group's `memory.max`; none for "max", which is no limit, and for other text.
+/// The number in a control group's `memory.max`; none for "max" (unlimited) and for other text.
 std::optional<uint64_t> bytesOfGroup(llvm::StringRef text);
 
 }  // namespace gradc

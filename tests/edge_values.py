@@ -7,7 +7,7 @@ sign, ones, threes, hundreds, ten thousands, the largest, the smallest normal an
 is expected is the true value, computed from the point with enough digits and rounded once to float64. Derivatives are closed
 forms, which the script itself compares with numerical ones at ordinary points.
 
-Where there is no true value:
+Where the true value is undefined:
 - At an infinity it is the limit; the table LIMITS has those that are not the same as the formula's.
 - A pole has the infinity of the side that the sign of the zero names.
 - `-` stands where PyTorch has NaN, because its formula multiplies an infinity by 0, and any answer will do.
@@ -111,7 +111,7 @@ DOMAINS = {
     "arccosh": lambda x: x >= 1, "arctanh": lambda x: abs(x) <= 1,
 }
 FALLING = [0.0, 0.0, 0.0]
-# At these points the formula is no number, or the limit is another: x → value, first and second derivative.
+# Where the formula gives NaN, or differs from the limit: x → value, first and second derivative.
 LIMITS = {
     "exp": [(INF, [INF, INF, INF]), (-INF, FALLING)],
     "expm1": [(INF, [INF, INF, INF]), (-INF, [-1.0, 0.0, 0.0])],

@@ -290,7 +290,7 @@ TEST_F(TrainCli, WhatIsReadIsNotWritten) {
   EXPECT_EQ(folder.run(train + "--checkpoint run.npz --resume ./run.npz --log log.jsonl").code, 2) << "nothing is left";
 }
 
-// An empty text is no number, and what one flag takes for a number another does.
+// An empty text is not a number, and all flags accept the same numbers.
 TEST_F(TrainCli, NumbersAreSpelledInOneWay) {
   const StringRef floats[] = {"lr",       "momentum", "wd",    "clip",  "drop-factor",
                               "final-lr", "rescale",  "beta1", "beta2", "epsilon"};

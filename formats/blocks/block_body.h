@@ -185,7 +185,7 @@ class BlockReader {
   /// Writes a value that an inner block made: a flag of the name does not count.
   void writeCarried(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
-  /// Whether the variable stops gradients, and is no target.
+  /// Whether the variable stops gradients and is not a target.
   bool isFlagged(DeclaredName name) const;
   /// With options.holdsLost: constants in the place of the operands through which no gradient gets in Paddle.
   void holdLostInputs(size_t at);
