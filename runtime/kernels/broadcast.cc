@@ -26,6 +26,7 @@ std::optional<Operands> operandsOf(const TensorRef &whole, ArrayRef<TensorRef> t
 
 /// Reads the two operands at element i of the whole and c of the part.
 template <class T, size_t Whole> struct Pair {
+  static constexpr size_t kWhole = Whole;
   const T *lhs, *rhs;
 
   T left(int64_t i, int64_t c) const { return lhs[Whole == 0 ? i : c]; }
@@ -71,15 +72,15 @@ template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKe
     const TensorRef unread[] = {call.in[0], call.in[0]};
     withPair<T>(operands.whole, call.in.size() == 3 ? call.in.drop_front() : ArrayRef(unread), [&](auto pair) {
       const T *dy = call.in[0].as<const T>();
-      if (call.wants(0))
-        toOperand(call, 0, [=](int64_t i, int64_t c) { return F0(dy[i], pair.left(i, c), pair.right(i, c)); });
-      if (call.wants(1))
-        toOperand(call, 1, [=](int64_t i, int64_t c) { return F1(dy[i], pair.left(i, c), pair.right(i, c)); });
+      const auto term0 = [=](int64_t i, int64_t c) { return F0(dy[i], pair.left(i, c), pair.right(i, c)); };
+      const auto term1 = [=](int64_t i, int64_t c) { return F1(dy[i], pair.left(i, c), pair.right(i, c)); };
+      if (call.wants(0)) toOperand<pair.kWhole == 0>(call, 0, term0);
+      if (call.wants(1)) toOperand<pair.kWhole == 1>(call, 1, term1);
     });
   }
-  template <class Term> void toOperand(const KernelCall &call, size_t output, Term term) const {
+  template <bool IsWhole, class Term> void toOperand(const KernelCall &call, size_t output, Term term) const {
     T *to = call.out[output].as<T>();
-    if (output == operands.whole)
+    if constexpr (IsWhole)
       mapParts(operands.parts, threads, [=](int64_t i, int64_t c) { to[i] = static_cast<T>(term(i, c)); });
     else
       sumParts<T>(operands.parts, threads, call.workspace, term,
