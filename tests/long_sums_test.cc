@@ -117,7 +117,7 @@ const Sum kSums[] = {
     {"_backward_Embedding", "d = _backward_Embedding(x, i) {input_dim=1, output_dim=1}; heads d:1", "x=$n,1; i=$n"},
     {"_backward_gather_nd", "y = gather_nd(a, i); d = _backward_gather_nd(x, i) ^y; heads d", "x=$n; a=1; i=1,$n"},
     {"_backward_topk",
-     "y:2 = topk(a) {k=$n, ret_typ=both}; d = _backward_topk(x, a, i) {k=$n, ret_typ=both} ^y; heads d",
+     "y = topk(a) {k=$n, ret_typ=both}; d = _backward_topk(x, a, i) {k=$n, ret_typ=both} ^y; heads d",
      "x=$n; a=$n; i=$n", Is::Sum, Bits::OwnLoop, true, At::First},
     {"_backward_repeat", "y = repeat(a) {repeats=$n}; d = _backward_repeat(x) {repeats=$n} ^y; heads d", "x=$n; a=1"},
     {"_backward_tile", "y = tile(a) {reps=$n}; d = _backward_tile(x) {reps=$n} ^y; heads d", "x=$n; a=1"},
