@@ -7,6 +7,7 @@
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
+#include "ir/process_memory.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/STLExtras.h"

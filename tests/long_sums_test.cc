@@ -122,9 +122,9 @@ const Sum kSums[] = {
     {"_backward_repeat", "y = repeat(a) {repeats=$n}; d = _backward_repeat(x) {repeats=$n} ^y; heads d", "x=$n; a=1"},
     {"_backward_tile", "y = tile(a) {reps=$n}; d = _backward_tile(x) {reps=$n} ^y; heads d", "x=$n; a=1"},
     {"_backward_UpSampling",
-     "y = UpSampling(a) {scale=$w, sample_type=nearest, num_args=1}; "
-     "d = _backward_UpSampling(x) {scale=$w, sample_type=nearest, num_args=1} ^y; heads d",
-     "x=1,1,$w,$w; a=1,1,1,1"},
+     "y = UpSampling(a) {scale=1000, sample_type=nearest, num_args=1}; "
+     "d = _backward_UpSampling(x) {scale=1000, sample_type=nearest, num_args=1} ^y; heads d",
+     "x=1,1,1000,1000; a=1,1,1,1"},
     {"_scatter_along_axis", "y = _scatter_along_axis(x, i, a) {axis=0}", "x=$n; i=$n; a=1"},
     {"softmax", "y = softmax(x)", "x=$n", Is::Inverse},
     {"LayerNorm", "y = LayerNorm(x, a, b) {output_mean_var=True}; heads y:1", "x=1,$n; a=$n; b=$n", Is::Mean},
