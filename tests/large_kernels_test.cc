@@ -227,24 +227,6 @@ TEST(LargeKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
   }
 }
 
-// More pixels than the weight gradient adds up at once: tiles that begin and end in the padding, overlap and leave gaps.
-const LargeCase kTiledCases[] = {
-    {"y = Convolution(a, b) {kernel=(3,3), pad=(2,1), dilate=(2,1), num_filter=2, no_bias=True}; heads y",
-     {{"a", {1, 2, 1100, 1000}}}},
-    {"y = Convolution(a, b) {kernel=(3,2), pad=(1,0), stride=(2,1), num_filter=1, no_bias=True, layout=NHWC}; heads y",
-     {{"a", {1, 2200, 1001, 2}}}},
-    {"y = Convolution(a, b) {kernel=(3,), pad=(4,), num_filter=1, no_bias=True, layout=NWC}; heads y",
-     {{"a", {1, 1100000, 1}}}},
-};
-
-TEST(LargeKernels, RUN_02_LargeImagesAgreeWithReference) {
-  for (const LargeCase &large : kTiledCases) {
-    SCOPED_TRACE(large.graph);
-    const LargeGraph made(large, NaiveOptions());
-    EXPECT_FALSE(compareFast(made.gradient, made.bindings, NaiveOptions(), 2).operators.empty());
-  }
-}
-
 size_t numTasks() {
   std::error_code error;
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task", error), {}));
