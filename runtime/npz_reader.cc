@@ -118,11 +118,22 @@ class ArchivedMember final : public ArchivedElements {
 
   Expected<std::vector<char>> read() const override {
     return catchingBadAlloc("to read the array", [&]() -> Expected<std::vector<char>> {
-      std::vector<char> first(begin.size()), elements(member.size - begin.size());
+      // Part by part: what is read is added to the checksum while it is in the cache.
+      constexpr size_t kPart = size_t{1} << 18;
+      const size_t size = member.size - begin.size();
+      std::vector<char> first(begin.size()), elements;
+      elements.reserve(size);
       Content content(data, member.method);
-      if (!content.read(first) || !content.read(elements) || !content.isAtEnd()) return misfit();
-      const StringRef text(elements.data(), elements.size());
-      if (checksum(text, checksum(StringRef(first.data(), first.size()))) != member.crc) return damaged();
+      if (!content.read(first)) return misfit();
+      uint32_t sum = checksum(StringRef(first.data(), first.size()));
+      while (elements.size() < size) {
+        const size_t before = elements.size(), count = std::min(kPart, size - before);
+        elements.resize(before + count);
+        if (!content.read(MutableArrayRef<char>(elements).drop_front(before))) return misfit();
+        sum = checksum(StringRef(elements.data() + before, count), sum);
+      }
+      if (!content.isAtEnd()) return misfit();
+      if (sum != member.crc) return damaged();
       if (Error error = arrangeElements(header, elements, place())) return error;
       return elements;
     });

@@ -5,6 +5,7 @@
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/conformance.h"
 #include "tests/support/imperative.h"
+#include "tests/support/imperative_arrays.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -82,7 +83,7 @@ class SampleOnTape {
       const Array &array = start.bindings.at(start.graph.name(v.node).str());
       // Nothing determines the type of what only lends its shape.
       const DType type = inference.dtype[start.graph.entry(v)];
-      inputs.push_back(tensorOf(array, type == DType::Unknown ? DType::Float64 : type));
+      inputs.push_back(tensorOf(im, array, type == DType::Unknown ? DType::Float64 : type));
       cantFail(im.setName(inputs.back(), start.graph.name(v.node)));
       if (!wanted.contains(start.graph.name(v.node)) || !isFloating(inputs.back().dtype())) continue;
       cantFail(im.requireGrad(inputs.back()));
@@ -99,18 +100,6 @@ class SampleOnTape {
       positions.push_back(o);
     }
     return !ys.empty();
-  }
-
-  Tensor tensorOf(const Array &array, DType type) {
-    Tensor tensor = cantFail(im.make(array.shape, type));
-    for (size_t i = 0; i < array.values.size(); ++i) {
-      if (type == DType::Float32) tensor.data<float>()[i] = static_cast<float>(array.values[i]);
-      else if (type == DType::Float64) tensor.data<double>()[i] = array.values[i];
-      else if (type == DType::Int32) tensor.data<int32_t>()[i] = static_cast<int32_t>(array.values[i]);
-      else if (type == DType::Int64) tensor.data<int64_t>()[i] = static_cast<int64_t>(array.values[i]);
-      else ADD_FAILURE() << "no values of type " << dtypeName(type).str();
-    }
-    return tensor;
   }
 
   std::vector<Tensor> grad(Tensors heads, const GradOptions &options) {

@@ -4,6 +4,7 @@
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/conformance.h"
 #include "tests/support/imperative.h"
+#include "tests/support/imperative_arrays.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -160,17 +161,6 @@ class KeptOfSample {
         if (gradient && gradient.isTracked()) ys.push_back(gradient);
     }
     return all;
-  }
-
-  static Tensor tensorOf(Imperative &im, const Array &array, DType type) {
-    Tensor tensor = cantFail(im.make(array.shape, type));
-    for (size_t i = 0; i < array.values.size(); ++i) {
-      if (type == DType::Float32) tensor.data<float>()[i] = static_cast<float>(array.values[i]);
-      else if (type == DType::Float64) tensor.data<double>()[i] = array.values[i];
-      else if (type == DType::Int32) tensor.data<int32_t>()[i] = static_cast<int32_t>(array.values[i]);
-      else if (type == DType::Int64) tensor.data<int64_t>()[i] = static_cast<int64_t>(array.values[i]);
-    }
-    return tensor;
   }
 
   const Sample &sample;

@@ -91,7 +91,26 @@ TEST(IndexingOps, OfRepeatedIndicesTheLastIsKept) {
   const Bindings bindings{{"x", kRow}, {"i", Array({1, 3}, {1, 2, 1})}, {"v", Array({3}, {1, 2, 3})}};
   EXPECT_EQ(valuesOf("y = scatter_nd(v, i) {shape=(3,)}", bindings), (std::vector<double>{0, 3, 2}));
   EXPECT_EQ(valuesOf("y = _scatter_set_nd(x, v, i) {shape=(3,)}", bindings), (std::vector<double>{10, 3, 2}));
+  EXPECT_EQ(valuesOf("y = _scatter_nd(x, v, i)", bindings), (std::vector<double>{10, 3, 2}));
   EXPECT_EQ(valuesOf("y = _scatter_nd(x, v, i) {reduction=add}", bindings), (std::vector<double>{10, 24, 32}));
+}
+
+// Also of those that are overwritten, as in MXNet: gradients take the indices as distinct.
+TEST(IndexingOps, EveryPutRowHasTheGradientOfItsPlace) {
+  const AttrText shape{"shape", "(3,)"};
+  for (auto [op, hasBase, attrs] : {std::tuple("_scatter_nd", true, SmallVector<AttrText, 1>()),
+                                    std::tuple("_scatter_set_nd", true, SmallVector<AttrText, 1>{shape}),
+                                    std::tuple("scatter_nd", false, SmallVector<AttrText, 1>{shape})}) {
+    SCOPED_TRACE(op);
+    OpHarness h;
+    const Value x = h.variable({3}, {10, 20, 30}), i = h.variable({1, 3}, {1, 2, 1}), v = h.variable({3}, {1, 2, 3});
+    const Value y = hasBase ? h.apply(op, {x, v, i}, attrs) : h.apply(op, {v, i}, attrs);
+    const Value seed = h.variable({3}, {5, 7, 11});
+    EXPECT_EQ(h.values(h.gradients(y, seed, {v})[0]), (std::vector<double>{7, 11, 7}));
+    if (hasBase) {
+      EXPECT_EQ(h.values(h.gradients(y, seed, {x})[0]), (std::vector<double>{5, 0, 0}));
+    }
+  }
 }
 
 // MXNet gives row 0 of v the gradient of row 1 of the result, which comes from row 1 of v.

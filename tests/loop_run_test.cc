@@ -157,26 +157,22 @@ TEST(LoopRun, ALimitOnTheStepsOfEveryLoop) {
     EXPECT_EQ(error.notes[0].remedy, Remedy::AllowMoreSteps);
   }
   // Steps over rows, each of which runs the inner loop anew.
-  const Graph rows = around("_foreach", {"x", "i"},
-                            {{"num_args", "3"},
-                             {"num_outputs", "1"},
-                             {"num_out_data", "1"},
-                             {"in_data_locs", "(0,)"},
-                             {"in_state_locs", "()"},
-                             {"remain_locs", "(1,)"}},
-                            loop, 1);
+  auto overRows = [](const Graph &step) {
+    return around("_foreach", {"x", "i"},
+                  {{"num_args", "3"},
+                   {"num_outputs", "1"},
+                   {"num_out_data", "1"},
+                   {"in_data_locs", "(0,)"},
+                   {"in_state_locs", "()"},
+                   {"remain_locs", "(1,)"}},
+                  step, 1);
+  };
+  const Graph rows = overRows(loop);
   const std::vector<NamedArray> threeRows = {{"x", floats({3, 1}, {0.5, 0.2, 0.1})}, {"i", floats({1}, {0})}};
   EXPECT_FALSE(bool(refused(rows, threeRows, 10)));
   EXPECT_EQ(errorOf(refused(rows, threeRows, 9)).message,
             "node 'loop' > body > node 'loop' (_while_loop): the loop goes on after 9 steps, which is the limit");
-  const Graph plain = around("_foreach", {"x", "i"},
-                             {{"num_args", "3"},
-                              {"num_outputs", "1"},
-                              {"num_out_data", "1"},
-                              {"in_data_locs", "(0,)"},
-                              {"in_state_locs", "()"},
-                              {"remain_locs", "(1,)"}},
-                             body("y = elemwise_add(x, i)"), 1);
+  const Graph plain = overRows(body("y = elemwise_add(x, i)"));
   EXPECT_FALSE(bool(refused(plain, threeRows, 3)));
   EXPECT_EQ(errorOf(refused(plain, threeRows, 2)).message, "the loop goes on after 2 steps, which is the limit");
 }

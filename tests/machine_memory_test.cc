@@ -1,11 +1,10 @@
 // What a session may take: arrays that it frees, and sizes that the machine can never have.
 #include "runtime/machine_memory.h"
 
-#include "runtime/session.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/sanitizers.h"
+#include "tests/support/sessions.h"
 #include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -16,16 +15,13 @@
 
 using namespace llvm;
 using gradc::testing::nodeNamed;
+using gradc::testing::open;
 using gradc::testing::TestGraph;
 
 namespace gradc {
 namespace {
 
 using Floats = std::vector<float>;
-
-Expected<Session> open(const Graph &graph, const SessionOptions &options, std::vector<NamedArray> bindings = {}) {
-  return Session::create(testing::testContext(), graph, std::move(bindings), options);
-}
 
 /// Bytes of memory that the process has now.
 size_t residentBytes() {

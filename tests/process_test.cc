@@ -59,13 +59,20 @@ TEST_F(Process, ThreadsThatCannotBeStartedAreAnError) {
 #ifdef GRADC_HEAP_OF_SANITIZER
   GTEST_SKIP() << "a sanitizer reserves more memory than the limit";
 #endif
-  // The stacks of 300 threads do not fit.
-  const ToolResult run =
-      runShell(folder.path(), "ulimit -v 1500000; $GRADC run train.json --init 1 --threads 300 --outputs out.npz");
-  EXPECT_EQ(run.code, 1) << run.err;
-  EXPECT_NE(run.err.find("no thread to run the graph"), std::string::npos) << run.err;
-  EXPECT_NE(run.err.find("[too_large]"), std::string::npos) << run.err;
-  EXPECT_EQ(runShell(folder.path(), "ls | grep out").out, "");
+  folder.write("digits.npz", readText("testdata/digits/digits.npz"));
+  folder.write("digits.json", readText("testdata/demo/digits.json"));
+  // The stacks of 300 threads do not fit, whoever the user is.
+  for (const char *command :
+       {"run train.json --init 1 --outputs out.npz", "gradcheck lenet.json --shape data=64,1,28,28 --init 1",
+        "train digits.json --data digits.npz --feed data=train_images --feed softmax_label=train_labels -o out.npz"}) {
+    SCOPED_TRACE(command);
+    const ToolResult run =
+        runShell(folder.path(), std::string("ulimit -v 1500000; $GRADC ") + command + " --threads 300");
+    EXPECT_EQ(run.code, 1) << run.err;
+    EXPECT_NE(run.err.find("error: no thread to run the graph [too_large]"), std::string::npos) << run.err;
+    EXPECT_EQ(StringRef(run.err).count("error:"), 1u) << run.err;
+    EXPECT_EQ(runShell(folder.path(), "ls | grep out").out, "");
+  }
 }
 
 TEST_F(Process, ThreadsAreThoseItMayUse) {

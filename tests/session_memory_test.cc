@@ -1,10 +1,9 @@
 // Memory of the caller's: variables and heads without a copy, replaced between runs, and what is refused.
 #include "ir/graph_builder.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
 #include "tests/support/linear_time.h"
+#include "tests/support/sessions.h"
 #include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -12,16 +11,13 @@
 
 using namespace llvm;
 using gradc::testing::nodeNamed;
+using gradc::testing::open;
 using gradc::testing::TestGraph;
 
 namespace gradc {
 namespace {
 
 using Floats = std::vector<float>;
-
-Expected<Session> open(const Graph &graph, const SessionOptions &options, std::vector<NamedArray> bindings = {}) {
-  return Session::create(testing::testContext(), graph, std::move(bindings), options);
-}
 
 Graph squares() {
   TestGraph g("s = square(x); y = sum(s)");

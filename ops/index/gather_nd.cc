@@ -3,7 +3,8 @@
 //
 // Indices have shape (M, N…): tuple j consists of the M numbers indices[·,j…], one for each of the first M axes of the
 // data. Negative indices count from the end; an index outside its axis is an error. Where tuples repeat, the slice put
-// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do. Numbers are cut toward 0, also
+// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do: each of them gets the gradient of
+// its place, and base none. Numbers are cut toward 0, also
 // those below 0: MXNet's gather_nd picks slice -1 for -0.5, but its gradient adds to slice 0.
 // Tested by tests/indexing_ops_test.cc
 #include "ir/dim.h"
@@ -143,7 +144,9 @@ constinit const OpDef kGatherNd = {
 // gather_nd and _scatter_nd are each other's adjoint.
 constinit const OpDef kScatterNd = {
     .name = "_scatter_nd",
-    .summary = "base with the updates put in the place of what gather_nd would pick, or added there",
+    .summary =
+        "base with the updates put in the place of what gather_nd would pick, the last one where indices repeat, or "
+        "added there",
     .inputs = {"base", "updates", "indices"},
     .attrs = kScatterAttrs,
     .params = paramsOf<ScatterParams>(),
@@ -214,7 +217,9 @@ constinit const OpDef kBackwardGatherNd = {
 
 constinit const OpDef kScatterNdOnZeros = {
     .name = "scatter_nd",
-    .summary = "zeros of a given shape, with the data in the place of what gather_nd would pick",
+    .summary =
+        "zeros of a given shape, with the data in the place of what gather_nd would pick, the last one where indices "
+        "repeat",
     .inputs = {"data", "indices"},
     .attrs = kScatterShapeAttrs,
     .params = paramsOf<ScatterShapeParams>(),
@@ -247,7 +252,7 @@ constinit const OpDef kScatterNdOnZeros = {
 constinit const OpDef kScatterSetNd = {
     .name = "_scatter_set_nd",
     .aliases = {"_npi_scatter_set_nd"},
-    .summary = "lhs with rhs in the place of what gather_nd would pick",
+    .summary = "lhs with rhs in the place of what gather_nd would pick, the last one where indices repeat",
     .inputs = {"lhs", "rhs", "indices"},
     .attrs = kScatterShapeAttrs,
     .params = paramsOf<ScatterShapeParams>(),

@@ -169,7 +169,7 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
     tryStep(at.y, forward, {in(at.x), out(at.y)}, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
     tryStep(at.dx, data, {out(at.dx), in(at.dy)}, [](const Descs &d) { return dataStep(d); });
     // oneDNN adds up everything in float32.
-    const bool isLong = g.out.batch > imagesAtOnce(g);
+    const bool isLong = g.out.batch > imagesAtOnce(g) || g.out.pixels() > kMostPixels;
     if (!isLong) tryStep(at.dw, weight, {in(at.x), in(at.dy)}, [](const Descs &d) { return weightStep(d); });
   }
 

@@ -19,6 +19,9 @@
 namespace gradc {
 namespace {
 
+/// The elements of a filter window: as many terms as a pixel's gradient may have.
+int64_t numTaps(const ConvGeometry &g) { return g.kernel[0] * g.kernel[1] * g.kernel[2]; }
+
 /// One row of the gathered matrix: a channel of the group and an element of the filter window.
 struct Tap {
   int64_t channel;
@@ -66,14 +69,27 @@ template <class T> void gather(const ConvGeometry &g, const T *image, T *columns
   }
 }
 
-template <class T> void scatter(const ConvGeometry &g, const T *columns, T *image) {
-  const int64_t pixels = g.out.pixels(), stride = g.stride[2];
+/// Adds one row of the gathered matrix to the plane that it shows.
+template <class T, class Sum> void addTap(const ConvGeometry &g, const Tap &tap, const T *columns, Sum *plane) {
+  const int64_t stride = g.stride[2];
+  forLines(g, tap, [&](int64_t input, int64_t line, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) plane[input + i * stride] += static_cast<Sum>(columns[line + i]);
+  });
+}
+
+/// Writes an image of zeros; `sums`, unless null, is a plane in which the taps of a channel are added up.
+template <class T> void scatter(const ConvGeometry &g, const T *columns, T *image, double *sums) {
+  const int64_t size = g.in.pixels(), pixels = g.out.pixels(), taps = numTaps(g);
   for (int64_t row = 0; row < g.patch(); ++row, columns += pixels) {
     const Tap tap = tapAt(g, row);
-    T *x = image + tap.channel * g.in.pixels();
-    forLines(g, tap, [&](int64_t input, int64_t line, int64_t from, int64_t to) {
-      for (int64_t i = from; i < to; ++i) x[input + i * stride] += columns[line + i];
-    });
+    T *plane = image + tap.channel * size;
+    if (!sums) {
+      addTap(g, tap, columns, plane);
+      continue;
+    }
+    if (row % taps == 0) std::fill_n(sums, size, 0.0);
+    addTap(g, tap, columns, sums);
+    if ((row + 1) % taps == 0) std::transform(sums, sums + size, plane, [](double sum) { return static_cast<T>(sum); });
   }
 }
 
@@ -94,6 +110,19 @@ bool hasModestWindows(const ConvGeometry &g) {
   return true;
 }
 
+template <class T> bool GemmConvolution<T>::hasManyTaps() const {
+  constexpr int64_t kMostTaps = 64;  // that are added up in float32
+  return std::is_same_v<T, float> && numTaps(g) > kMostTaps;
+}
+
+template <class T> size_t GemmConvolution<T>::columnBytes() const {
+  return llvm::alignTo(static_cast<size_t>(patch * pixels) * sizeof(T), sizeof(double));
+}
+
+template <class T> size_t GemmConvolution<T>::bytes() const {
+  return columnBytes() + (hasManyTaps() ? static_cast<size_t>(g.in.pixels()) * sizeof(double) : 0);
+}
+
 template <class T> bool GemmConvolution<T>::isPossible() const {
   return Dim(patch) * pixels <= kMaxTensorBytes / static_cast<int64_t>(sizeof(T));
 }
@@ -111,11 +140,13 @@ template <class T> void GemmConvolution<T>::forward(const T *x, const T *w, cons
 
 template <class T> void GemmConvolution<T>::dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const {
   const bool isLast = layout == Layout::ChannelsLast;
+  double *sums =
+      hasManyTaps() ? reinterpret_cast<double *>(reinterpret_cast<char *>(columns) + columnBytes()) : nullptr;
   std::memset(dx, 0, static_cast<size_t>(g.in.batch * g.groups * inSize) * sizeof(T));
   for (int64_t i = 0; i < g.in.batch * g.groups; ++i, dx += inSize, dy += outSize) {
     multiply(Gemm<T>{true, isLast, patch, pixels, filters, w + i % g.groups * filters * patch, dy, patch,
                      isLast ? filters : pixels, T{0}, columns, pixels});
-    scatter(g, columns, dx);
+    scatter(g, columns, dx, sums);
   }
 }
 

@@ -30,7 +30,7 @@ template <class T> class GemmConvolution {
   /// Whether the matrices can be addressed.
   bool isPossible() const;
   /// Size of the scratch `columns` that each function needs.
-  size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
+  size_t bytes() const;
   void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const;
   /// `dy` may be channels-last when there is one group.
   void dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const;
@@ -39,6 +39,8 @@ template <class T> class GemmConvolution {
 
  private:
   ConvGeometry g;
+  bool hasManyTaps() const;
+  size_t columnBytes() const;
   void addImages(const T *dy, Layout layout, const T *x, T *dw, T *columns, int64_t first, int64_t count) const;
 
   int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image

@@ -242,24 +242,45 @@ template <class T> class OrderBackward : public PreparedKernel {
     parallelFor(threads, rows.length, std::max<int64_t>(kGrain * rows.length / size, 1),
                 [&](int64_t begin, int64_t end) { add(call, 0, rows.outer, begin, end); });
   }
+  /// Sums of float64, for positions that repeat: no order has such, but an operand may.
+  size_t workspaceBytes() const override {
+    return static_cast<size_t>(rows.outer * rows.length * rows.inner) * sizeof(double);
+  }
 
  private:
   // The elements of slices `first` to `last` whose positions are from `begin` to `end`.
   void add(const KernelCall &call, int64_t first, int64_t last, int64_t begin, int64_t end) const {
+    const int64_t inner = rows.inner;
+    for (int64_t slice = first; slice < last; ++slice) {
+      const int64_t at = slice * rows.length * inner;
+      T *dx = call.out[0].as<T>() + at;
+      if (!addSlice(call, slice, dx, begin, end)) continue;
+      double *sums = static_cast<double *>(call.workspace) + at;
+      addSlice(call, slice, sums, begin, end);
+      std::transform(sums + begin * inner, sums + end * inner, dx + begin * inner,
+                     [](double sum) { return static_cast<T>(sum); });
+    }
+  }
+
+  // Returns whether anything was added to a number that was no longer 0.
+  template <class Sum>
+  bool addSlice(const KernelCall &call, int64_t slice, Sum *sums, int64_t begin, int64_t end) const {
     const TensorRef &positions = call.in[2];
-    const int64_t perSlice = positions.size() / rows.outer, inner = rows.inner;
-    const T *dy = call.in[0].as<const T>();
+    const int64_t inner = rows.inner, count = positions.size() / rows.outer;
+    const T *dy = call.in[0].as<const T>() + slice * count;
+    std::fill(sums + begin * inner, sums + end * inner, Sum{0});
+    bool isRepeated = false;
     dispatchNumeric(positions.dtype, [&](auto zero) {
-      const auto *numbers = positions.as<const decltype(zero)>();
-      for (int64_t slice = first; slice < last; ++slice) {
-        T *dx = call.out[0].as<T>() + slice * rows.length * inner;
-        std::fill(dx + begin * inner, dx + end * inner, T{0});
-        for (int64_t i = slice * perSlice; i < (slice + 1) * perSlice; i += inner)
-          for (int64_t r = 0; r < inner; ++r)
-            if (const int64_t at = positionOf(numbers[i + r], rows.length); at >= begin && at < end)
-              dx[at * inner + r] += dy[i + r];
-      }
+      const auto *numbers = positions.as<const decltype(zero)>() + slice * count;
+      for (int64_t i = 0; i < count; i += inner)
+        for (int64_t r = 0; r < inner; ++r)
+          if (const int64_t at = positionOf(numbers[i + r], rows.length); at >= begin && at < end) {
+            Sum &sum = sums[at * inner + r];
+            isRepeated |= sum != Sum{0};
+            sum += static_cast<Sum>(dy[i + r]);
+          }
     });
+    return isRepeated;
   }
 
   AxisRows rows;

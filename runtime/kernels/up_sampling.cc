@@ -91,15 +91,28 @@ template <class T> class SumKernel : public PreparedKernel {
       forRows(e.planes, e.largeSize(), threads, [=](int64_t plane) {
         const T *from = dy + e.largePlane(plane) * e.largeSize();
         T *to = dx + plane * e.size();
-        for (int64_t row = 0; row < e.height; ++row, to += e.width) {
-          std::fill(to, to + e.width, T{0});
-          for (int64_t line = 0; line < e.scale; ++line, from += e.lineSize()) addLine(e, from, to);
+        for (int64_t row = 0; row < e.height; ++row, to += e.width, from += e.scale * e.lineSize()) {
+          if (e.scale > kMostCopies) addBlocks(e, from, to);
+          else addLines(e, from, to);
         }
       });
     }
   }
 
  private:
+  static constexpr int64_t kMostCopies = 16;  // of a line that are added up in the type of the data
+
+  static void addBlocks(const Enlarged &e, const T *from, T *to) {
+    for (int64_t p = 0; p < e.width; ++p, from += e.scale) {
+      double sum = 0;
+      for (int64_t line = 0; line < e.scale; ++line) addElements(from + line * e.lineSize(), e.scale, &sum);
+      to[p] = static_cast<T>(sum);
+    }
+  }
+  static void addLines(const Enlarged &e, const T *from, T *to) {
+    std::fill(to, to + e.width, T{0});
+    for (int64_t line = 0; line < e.scale; ++line, from += e.lineSize()) addLine(e, from, to);
+  }
   static void addLine(const Enlarged &e, const T *from, T *to) {
     withFactor(e.scale, [&](auto scale) {
       GRADC_INDEPENDENT
