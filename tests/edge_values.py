@@ -3,8 +3,8 @@
 Usage: python tests/edge_values.py [-o testdata/edge_values.txt]
 
 Needs a Python with mpmath; nothing else in the project does. Every operator gets the same points of every type: zeros of either
-sign, ones, threes, hundreds, ten thousands, the largest, the smallest normal and the smallest number, infinities and NaN. What
-is expected is the true value, computed from the point with enough digits and rounded once to float64. Derivatives are closed
+sign, ones, threes, hundreds, ten thousands, the largest, the smallest normal and the smallest number, infinities and NaN. Softmax
+and its relatives get rows of four numbers, and fixed weights of their values and slopes. What is expected is the true value, computed from the point with enough digits and rounded once to float64. Derivatives are closed
 forms, which the script itself compares with numerical ones at ordinary points.
 
 Where the true value is undefined:
@@ -24,12 +24,18 @@ mp.prec = 2400  # sin of the largest number has its digits
 INF, NAN, NONE = float("inf"), float("nan"), None
 TYPES = {"float64": (1.7976931348623157e308, 2.2250738585072014e-308, 5e-324),
          "float32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.401298464324817e-45),
-         "float16": (65504.0, 6.103515625e-05, 5.960464477539063e-08)}
-FAR = {"float64": [1e200, 1e-200, 709.0, -745.0, 40.0], "float32": [2.0**66, 2.0**-66, 88.0, -103.0, 20.0], "float16": [300.0, 10.0]}
+         "float16": (65504.0, 6.103515625e-05, 5.960464477539063e-08),
+         "bfloat16": (3.3895313892515355e38, 1.1754943508222875e-38, 9.183549615799121e-41)}
+FAR = {"float64": [1e200, 1e-200, 709.0, -745.0, 40.0], "float32": [2.0**66, 2.0**-66, 88.0, -103.0, 20.0], "float16": [300.0, 10.0],
+       "bfloat16": [2.0**66, 2.0**-66, 88.0, -103.0, 20.0]}
+
+
+def large(dtype):
+    return 9984.0 if dtype == "bfloat16" else 1e4  # it has eight digits
 
 
 def points(dtype):
-    positive = [0.0, 0.5, 1.0, 3.0, 100.0, 1e4, *TYPES[dtype], INF]
+    positive = [0.0, 0.5, 1.0, 3.0, 100.0, large(dtype), *TYPES[dtype], INF]
     return [*positive, *(-p for p in positive), *FAR[dtype], NAN]
 
 
@@ -103,7 +109,8 @@ SMOOTH = {
     "degrees": (lambda x: x * 180 / mp.pi, lambda x: 180 / mp.pi, lambda x: mpf(0)),
     "radians": (lambda x: x * mp.pi / 180, lambda x: mp.pi / 180, lambda x: mpf(0)),
 }
-GRAPHS = {"softrelu": "Activation(x) {act_type=softrelu}"}
+SMOOTH["leaky_gelu"] = SMOOTH["gelu"]
+GRAPHS = {"leaky_gelu": "LeakyReLU(x) {act_type=gelu}", "softrelu": "Activation(x) {act_type=softrelu}"}
 # Where the real function ends: NaN outside.
 DOMAINS = {
     "log": lambda x: x >= 0, "log2": lambda x: x >= 0, "log10": lambda x: x >= 0, "log1p": lambda x: x >= -1,
@@ -148,6 +155,7 @@ LIMITS = {
     "degrees": [(NAN, [NAN, float(180 / mp.pi), 0.0]), (INF, [INF, float(180 / mp.pi), 0.0]), (-INF, [-INF, float(180 / mp.pi), 0.0])],
     "radians": [(NAN, [NAN, float(mp.pi / 180), 0.0]), (INF, [INF, float(mp.pi / 180), 0.0]), (-INF, [-INF, float(mp.pi / 180), 0.0])],
 }
+LIMITS["leaky_gelu"] = LIMITS["gelu"]
 # Functions that choose: the value and the slope, by MXNet's comparisons, for every number, infinities and NaN included.
 KINKS = {
     "abs": ("abs(x)", lambda x: (abs(x), (x > 0) - (x < 0))),
@@ -155,9 +163,27 @@ KINKS = {
     "relu": ("relu(x)", lambda x: (x if x > 0 or x != x else 0.0, x > 0)),
     "negative": ("negative(x)", lambda x: (-x, -1)),
     "clip": ("clip(x) {a_min=-1, a_max=3}", lambda x: (x if x != x else min(max(x, -1.0), 3.0), not (x < -1 or x > 3))),
+    "leaky": ("LeakyReLU(x) {act_type=leaky, slope=0.25}", lambda x: (x if x > 0 or x != x else 0.25 * x, 1 if x > 0 else 0.25)),
     "maximum": ("_maximum_scalar(x) {scalar=1}", lambda x: (x if x != x else max(x, 1.0), x >= 1)),
     "minimum": ("_minimum_scalar(x) {scalar=1}", lambda x: (x if x != x else min(x, 1.0), x <= 1)),
 }
+# The constants of selu in single precision, as in MXNet.
+SELU_SCALE, SELU_ALPHA = 1.0507010221481323, 1.6732631921768188
+# y = scale · x above 0, scale · limit · (exp(x) − 1) elsewhere; at 0 the derivatives are those from below.
+EXPONENTIAL = {
+    "elu": ("LeakyReLU(x) {act_type=elu, slope=0.25}", 1.0, 0.25),
+    "selu": ("LeakyReLU(x) {act_type=selu}", SELU_SCALE, SELU_ALPHA),
+}
+
+
+def exponential_row(x, scale, limit):
+    if x != x:
+        return [NAN] * 3
+    if x > 0:
+        return [rounded(mpf(scale) * mpf(x)), scale, 0.0] if x != INF else [INF, scale, 0.0]
+    e = mp.exp(mpf(x)) if x != -INF else mpf(0)
+    factor = mpf(scale) * mpf(limit)
+    return [rounded(factor * (e - 1)), rounded(factor * e), rounded(factor * e)]
 
 
 def rounded(x):
@@ -254,7 +280,7 @@ def ldexp_row(a, b, dtype):
 
 def pairs(name, dtype):
     largest, normal, least = TYPES[dtype]
-    both = [0.0, 1.0, -1.0, 3.0, -100.0, 1e4, largest, normal, least] + (FAR[dtype][:2])
+    both = [0.0, 1.0, -1.0, 3.0, -100.0, large(dtype), largest, normal, least] + (FAR[dtype][:2])
     if name == "power":
         return [(a, b) for a in (0.0, 0.5, 1.0, 3.0, 100.0, largest, normal, least) for b in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, -1.0, -0.5)]
     if name == "ldexp":
@@ -262,11 +288,108 @@ def pairs(name, dtype):
     return [(a, b) for a in both for b in both]
 
 
-PAIRS = {"hypot": ("_hypot(x, z)", hypot_row), "arctan2": ("_npi_arctan2(x, z)", arctan2_row),
+def prelu_row(x, gamma, dtype):
+    return [x, 1.0, *[0.0] * 4] if x > 0 else [rounded(mpf(x) * mpf(gamma)), gamma, x, 0.0, 1.0, 0.0]
+
+
+PAIRS = {"prelu": ("a = Reshape(x) {shape=(1,-1)}; y = LeakyReLU(a, z) {act_type=prelu}", prelu_row), "hypot": ("_hypot(x, z)", hypot_row), "arctan2": ("_npi_arctan2(x, z)", arctan2_row),
          "power": ("_power(x, z)", power_row), "ldexp": ("_npi_ldexp(x, z)", ldexp_row)}
 
+# ---- rows
+
+WEIGHTS, SECOND_WEIGHTS = [1.0, -2.0, 3.0, -0.5], [2.0, 1.0, -1.0, 0.5]
+CLASS = 1  # the label
+LEAST = math.log(9.99999993922529e-09)  # the least probability of softmax_cross_entropy, in single precision as in MXNet
+
+
+def dot(a, b):
+    return sum(mpf(s) * t for s, t in zip(a, b))
+
+
+def probabilities(x):
+    """Of numbers and -inf, one number at least."""
+    m = max(x)
+    e = [mp.exp(mpf(v) - mpf(m)) if v != -INF else mpf(0) for v in x]
+    return m, sum(e), [v / sum(e) for v in e]
+
+
+def softmax_row(x, sign=1):
+    """y, Σ w·dy/dx, and the gradient of that weighted by q."""
+    w, q = WEIGHTS, SECOND_WEIGHTS
+    _, _, p = probabilities([sign * v for v in x])
+    mean, weight = dot(w, p), dot(q, p)
+    slope = [sign * p[k] * (w[k] - mean) for k in range(4)]
+    total = sign * dot(q, slope)
+    second = [p[j] * (q[j] * (w[j] - mean) - total - weight * (w[j] - mean)) for j in range(4)]
+    return [*p, *slope, *second]
+
+
+def logarithms(x):
+    m, total, p = probabilities(x)
+    return [mpf(v) - mpf(m) - mp.log(total) if v != -INF else None for v in x], p
+
+
+def log_softmax_row(x):
+    w, q = WEIGHTS, SECOND_WEIGHTS
+    y, p = logarithms(x)
+    slope = [w[k] - p[k] * sum(w) for k in range(4)]
+    return [*y, *slope, *[-sum(w) * p[j] * (q[j] - dot(q, p)) for j in range(4)]]
+
+
+def cross_entropy_row(x):
+    """Of a head gradient w[0]; the gradient does not see the least probability."""
+    w, q = WEIGHTS[0], SECOND_WEIGHTS
+    y, p = logarithms(x)
+    value = -mpf(LEAST) if y[CLASS] is None else -max(y[CLASS], mpf(LEAST))
+    slope = [w * (p[k] - (k == CLASS)) for k in range(4)]
+    return [value, *slope, *[w * p[j] * (q[j] - dot(q, p)) for j in range(4)]]
+
+
+ROWS = {
+    "softmax": ("softmax(x)", softmax_row),
+    "softmin": ("softmin(x)", lambda x: softmax_row(x, -1)),
+    "log_softmax": ("log_softmax(x)", log_softmax_row),
+    "SoftmaxActivation": ("SoftmaxActivation(x)", softmax_row),
+    "softmax_cross_entropy": ("softmax_cross_entropy(x, z)", cross_entropy_row),
+}
+
+
+def row_points(dtype):
+    largest, normal, least = TYPES[dtype]
+    return [[0.0] * 4, [1.0, 2.0, 3.0, 4.0], [100.0, 0.0, 0.0, 0.0], [0.0, 100.0, 0.0, 0.0], [1.0, -100.0, 0.0, -0.0],
+            [0.0, 20.0, 0.0, -20.0], [-17.0, -18.0, 0.0, -19.0], [200.0, -200.0, 199.0, 0.0], [large(dtype), 0.0, -large(dtype), 1.0],
+            [largest, -largest, 0.0, 1.0], [largest, largest, -largest, largest], [least, normal, 0.0, -normal],
+            [-INF, 0.0, 1.0, 2.0], [0.0, -INF, 1.0, 2.0], [-INF, -INF, -INF, 3.0], [-INF] * 4, [INF, 0.0, 1.0, 2.0],
+            [NAN, 0.0, 1.0, 2.0]]
+
+
+def weighted_row(name, x):
+    """NaN where no largest element is a number; the least probability of a loss may then count or not."""
+    wrong = -INF if name == "softmin" else INF
+    size = 1 if name == "softmax_cross_entropy" else 4
+    if any(v != v or v == wrong for v in x) or all(v == -wrong for v in x):
+        return [NONE if size == 1 else NAN] * size + [NAN] * 8
+    return [-INF if v is None else rounded(v) for v in ROWS[name][1](x)]
+
+
+def check_rows():
+    with mp.workprec(300):
+        x = [mpf(3) / 7, mpf(-2) / 7, mpf(13) / 7, mpf(1) / 9]
+        for name, (_, row) in ROWS.items():
+            size = 1 if name == "softmax_cross_entropy" else 4
+
+            def weighted(at, begin, count, weights):
+                return dot(weights[:count], row(at)[begin:begin + count])
+
+            for begin, count, weights, slopes in ((0, size, WEIGHTS, size), (size, 4, SECOND_WEIGHTS, size + 4)):
+                for k in range(4):
+                    numeric = mp.diff(lambda v: weighted([*x[:k], v, *x[k + 1:]], begin, count, weights), x[k])
+                    assert abs(numeric - row(x)[slopes + k]) < 1e-12, (name, begin, k)
+
+
 HEAD = """# Written by tests/edge_values.py. After a function and a type: x, y, y', y''; of two operands x, z, y, its derivatives toward x and
-# z, and the second ones toward x twice, both, and z twice. `-` is not checked.
+# z, and the second ones toward x twice, both, and z twice. After `==`: rows of four numbers, their values, the gradient of the values
+# weighted by 1, -2, 3, -0.5, and the gradient of that weighted by 2, 1, -1, 0.5. `-` is not checked.
 """
 
 
@@ -275,6 +398,7 @@ def main():
     parser.add_argument("-o", default="")
     options = parser.parse_args()
     check_derivatives()
+    check_rows()
     lines = [HEAD]
     for dtype in TYPES:
         for name in SMOOTH:
@@ -283,9 +407,15 @@ def main():
         for name, (graph, row) in KINKS.items():
             lines.append(f"= {name} {dtype} {graph}\n")
             lines += [f"{text([x, *row(x), 0.0])}\n" for x in points(dtype)]
-        if dtype == "float16":
-            continue
+        for name, (graph, scale, limit) in EXPONENTIAL.items():
+            lines.append(f"= {name} {dtype} {graph}\n")
+            lines += [f"{text([x, *exponential_row(x, scale, limit)])}\n" for x in points(dtype)]
+        for name, (graph, _) in ROWS.items():
+            lines.append(f"== {name} {dtype} {graph}\n")
+            lines += [f"{text([*x, *weighted_row(name, x)])}\n" for x in row_points(dtype)]
         for name, (graph, row) in PAIRS.items():
+            if dtype.endswith("16") and name != "prelu":
+                continue
             lines.append(f"= {name} {dtype} {graph}\n")
             lines += [f"{text([a, b, *row(a, b, dtype)])}\n" for a, b in pairs(name, dtype)]
     if options.o:

@@ -5,6 +5,7 @@
 #include "runtime/elements.h"
 #include "runtime/session.h"
 #include "tests/support/block_runs.h"
+#include "tests/support/derivative.h"
 #include "tests/support/half_values.h"
 #include "tests/support/naive.h"
 #include "tests/support/op_table.h"
@@ -33,6 +34,7 @@ constexpr double kUnchecked = 1e-321;  // in no row
 struct Block {
   std::string name, graph;
   DType type = DType::Unknown;
+  bool isOfRows = false;  // functions of rows of numbers
   std::vector<Row> rows;
 
   bool hasTwo() const { return rows[0].size() == 8; }
@@ -45,10 +47,11 @@ std::vector<Block> readBlocks() {
   StringRef(text).split(lines, '\n', -1, false);
   for (StringRef line : lines) {
     if (line.starts_with("#")) continue;
-    if (line.consume_front("= ")) {
+    const bool isOfRows = line.consume_front("== ");
+    if (isOfRows || line.consume_front("= ")) {
       auto [name, rest] = line.split(' ');
       auto [type, graph] = rest.split(' ');
-      blocks.push_back({name.str(), graph.str(), parseDType(type).value_or(DType::Unknown), {}});
+      blocks.push_back({name.str(), graph.str(), parseDType(type).value_or(DType::Unknown), isOfRows, {}});
       continue;
     }
     Row row;
@@ -81,7 +84,21 @@ constexpr Conditioned kConditioned[] = {
     {"mish", {{{4, 0, 1}, {16, 0, 1}, {16, 0, 128}}}},
     // The condition of erfc(x) is 2x².
     {"gelu", {{{128}, {128}, {16}}}},
+    {"leaky_gelu", {{{128}, {128}, {16}}}},
+    // Slopes read y, as those of sigmoid.
+    {"elu", {{{4}, {8, 0.5}, {16, 0.5}}}},
+    {"selu", {{{4}, {8, 2}, {16, 2}}}},
+    // Sums of products of probabilities with the weights of the rows.
+    {"softmax", {{{4, 0, 1}, {8, 4, 1}, {16, 16, 1}}}},
+    {"softmin", {{{4, 0, 1}, {8, 4, 1}, {16, 16, 1}}}},
+    {"SoftmaxActivation", {{{4, 0, 1}, {8, 4, 1}, {16, 16, 1}}}},
+    {"log_softmax", {{{4, 1}, {8, 4}, {16, 16}}}},
+    {"softmax_cross_entropy", {{{4, 1}, {8, 4}, {16, 16}}}},
 };
+const Margins &marginsOf(const Block &block) {
+  const auto *row = find_if(kConditioned, [&](const Conditioned &of) { return block.name == of.name; });
+  return row == std::end(kConditioned) ? kPlain : row->margins;
+}
 
 double roundTo(DType type, double value) {
   if (type == DType::Float64) return value;
@@ -89,10 +106,21 @@ double roundTo(DType type, double value) {
   return nearestHalf(type, value);
 }
 
+/// Of normal numbers.
+int leastExponent(DType type) {
+  return type == DType::Float64 ? -1022 : type == DType::Float32 ? -126 : formatOf(type).leastExponent;
+}
+double largestOf(DType type) {
+  if (type == DType::Float64) return std::numeric_limits<double>::max();
+  if (type == DType::Float32) return std::numeric_limits<float>::max();
+  const HalfFormat format = formatOf(type);
+  return std::ldexp(2 - std::ldexp(1, -format.fractionBits), format.largestExponent);
+}
+
 /// The distance between the numbers of the type around `value`.
 double unitAt(DType type, double value) {
-  const int digits = type == DType::Float64 ? 53 : type == DType::Float32 ? 24 : 11;
-  const int least = type == DType::Float64 ? -1074 : type == DType::Float32 ? -149 : -24;
+  const int digits = type == DType::Float64 ? 53 : type == DType::Float32 ? 24 : formatOf(type).fractionBits + 1;
+  const int least = leastExponent(type) + 1 - digits;
   if (value == 0 || !std::isfinite(value)) return std::ldexp(1, least);
   return std::ldexp(1, std::max(std::ilogb(value) + 1 - digits, least));
 }
@@ -102,9 +130,7 @@ double distance(DType type, double found, double expected, double besides) {
   const double wanted = roundTo(type, expected);
   if (std::isnan(wanted) || std::isnan(found)) return std::isnan(wanted) && std::isnan(found) ? 0 : kInfinity;
   if (found == wanted) return 0;
-  const double largest = type == DType::Float64   ? std::numeric_limits<double>::max()
-                         : type == DType::Float32 ? std::numeric_limits<float>::max()
-                                                  : 65504;
+  const double largest = largestOf(type);
   // The largest number and infinity are one unit apart.
   auto finite = [&](double v) { return std::isinf(v) ? std::copysign(largest, v) : v; };
   if (std::isinf(found) != std::isinf(wanted) && std::abs(finite(found) - finite(wanted)) > 64 * unitAt(type, largest))
@@ -147,7 +173,8 @@ struct Derivatives {
     const std::string variables = "x = var {__shape__=(" + std::to_string(block.rows.size()) +
                                   ",), __dtype__=" + dtypeName(block.type).str() + "}; ";
     const std::string second = block.hasTwo() ? "z" + variables.substr(1) : "";
-    const Graph value = cantFail(parseGraph(context, variables + second + "y = " + block.graph + "; heads y"));
+    const std::string y = StringRef(block.graph).contains("y = ") ? block.graph : "y = " + block.graph;
+    const Graph value = cantFail(parseGraph(context, variables + second + y + "; heads y"));
     graphs.push_back(value);
     if (!block.hasTwo()) {
       for (uint32_t order : {1, 2}) graphs.push_back(gradientOf(context, value, {"x"}, order).graph);
@@ -169,10 +196,15 @@ struct Derivatives {
   }
 };
 
+/// How far `found` is from `expected` beyond what the margin allows besides units.
+double unitsApart(const Block &block, const Margin &margin, double found, double expected) {
+  const double besides =
+      margin.epsilons * unitAt(block.type, 1) + margin.normals * std::ldexp(1, leastExponent(block.type));
+  return distance(block.type, found, expected, besides);
+}
+
 void check(const Block &block) {
-  const auto *row = find_if(kConditioned, [&](const Conditioned &of) { return block.name == of.name; });
-  const Margins &margins = row == std::end(kConditioned) ? kPlain : row->margins;
-  const double normal = std::ldexp(1, block.type == DType::Float64 ? -1022 : block.type == DType::Float32 ? -126 : -14);
+  const Margins &margins = marginsOf(block);
   TestContext context;
   const Derivatives derivatives(context, block);
   const size_t numGiven = block.hasTwo() ? 2 : 1;
@@ -184,8 +216,7 @@ void check(const Block &block) {
       for (size_t i = 0; i < found.size(); ++i) {
         const Row &row = block.rows[i];
         if (row[numGiven + k] == kUnchecked) continue;
-        const double besides = margin.epsilons * unitAt(block.type, 1) + margin.normals * normal;
-        const double units = distance(block.type, found[i], row[numGiven + k], besides);
+        const double units = unitsApart(block, margin, found[i], row[numGiven + k]);
         EXPECT_LE(units, margin.units) << block.name << " " << dtypeName(block.type).str() << " "
                                        << (backend == Backend::Auto ? "fast" : "reference") << ", derivative " << k
                                        << " at " << row[0] << (numGiven == 2 ? " " + std::to_string(row[1]) : "")
@@ -195,7 +226,68 @@ void check(const Block &block) {
 }
 
 TEST(EdgeValues, RUN_02_FunctionsAtTheEndsOfTheirRange) {
-  for (const Block &block : readBlocks()) check(block);
+  for (const Block &block : readBlocks())
+    if (!block.isOfRows) check(block);
+}
+
+constexpr size_t kRowLength = 4;
+const Row kWeights = {1, -2, 3, -0.5}, kSecondWeights = {2, 1, -1, 0.5};
+
+/// The only head of the graph, for one row x and the class 1.
+Row runRow(const Graph &graph, const Block &block, ArrayRef<double> x, Backend backend) {
+  std::vector<NamedArray> bindings;
+  auto bind = [&](StringRef name, std::vector<int64_t> shape, ArrayRef<double> values) {
+    if (!reads(graph, name)) return;
+    const size_t count = static_cast<size_t>(TensorRef(nullptr, block.type, shape).size());
+    gradc::Array array{block.type, std::move(shape), std::vector<char>(count * dtypeBytes(block.type))};
+    for (size_t i = 0; i < count; ++i) writeElement(array.ref(), static_cast<int64_t>(i), values[i]);
+    bindings.push_back({name.str(), std::move(array)});
+  };
+  const bool isLoss = block.rows[0].size() < 4 * kRowLength;
+  const std::vector<int64_t> row = {1, kRowLength}, one = {1};
+  bind("x", row, x);
+  bind("z", one, {1.0});
+  bind("p1_0", isLoss ? one : row, kWeights);
+  bind("p2_0", row, kSecondWeights);
+  SessionOptions options;
+  options.exec.backend = backend;
+  Session session = cantFail(Session::create(testContext(), graph, std::move(bindings), options));
+  cantFail(session.run(0));
+  Row found;
+  for (int64_t i = 0; i < session.head(0).size(); ++i) found.push_back(readElement(session.head(0), i));
+  return found;
+}
+
+void checkRows(const Block &block) {
+  TestContext context;
+  const std::string type = dtypeName(block.type).str();
+  std::vector<std::string> x = {"x"}, again = x;
+  std::vector<Graph> graphs = {cantFail(
+      parseGraph(context, "x = var {__shape__=(1,4), __dtype__=" + type + "}; y = " + block.graph + "; heads y"))};
+  graphs.push_back(cantFail(derivativeGraph(context, graphs[0], x, 1)));
+  graphs.push_back(cantFail(derivativeGraph(context, graphs[1], again, 2)));
+  for (Backend backend : {Backend::Reference, Backend::Auto})
+    for (const Row &row : block.rows) {
+      const ArrayRef<double> given = ArrayRef<double>(row).take_front(kRowLength);
+      size_t at = kRowLength;
+      for (size_t k = 0; k < graphs.size(); ++k)
+        for (double found : runRow(graphs[k], block, given, backend)) {
+          const double expected = row[at++];
+          if (expected == kUnchecked) continue;
+          EXPECT_LE(unitsApart(block, marginsOf(block)[k], found, expected), marginsOf(block)[k].units)
+              << block.name << " " << type << (backend == Backend::Auto ? " fast" : " reference") << ", derivative "
+              << k << " at " << row[0] << " " << row[1] << " " << row[2] << " " << row[3] << ", number " << at << ": "
+              << found << ", expected " << expected;
+        }
+      EXPECT_EQ(at, row.size());
+    }
+}
+
+TEST(EdgeValues, RUN_02_RowsAtTheEndsOfTheirRange) {
+  size_t numBlocks = 0;
+  for (const Block &block : readBlocks())
+    if (block.isOfRows) checkRows(block), ++numBlocks;
+  EXPECT_EQ(numBlocks, 5u * 4);
 }
 
 // ---- Paddle's operators

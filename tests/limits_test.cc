@@ -3,7 +3,6 @@
 #include "tests/support/op_harness.h"
 #include "tests/support/op_table.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -110,14 +109,55 @@ TEST(Limits, RUN_02_SlopesBesideTwoPeers) {
     for (size_t i = 0; i < at.size(); ++i) {
       const double expected = limit.slopes[i];
       expectClose(h.values(slopes[i]), {expected}, 1e-12);
-      // Not yet: the decomposition of arctan2's gradient divides an infinity by another.
-      const bool isFar =
-          StringRef(limit.op) == "_npi_arctan2" && any_of(limit.at, [](double x) { return std::isinf(x); });
-      if (!isFar && h.canDecompose(slopes[i])) expectClose(h.values(h.decomposed(slopes[i])), {expected}, 1e-12);
+      if (h.canDecompose(slopes[i])) expectClose(h.values(h.decomposed(slopes[i])), {expected}, 1e-12);
       isMxnets = isMxnets && isClose(expected, (*limit.mxnet)[i]);
       isTorchs = isTorchs && isClose(expected, (*limit.torch)[i]);
     }
     EXPECT_NE(isMxnets || isTorchs, limit.reason != nullptr);
+  }
+}
+
+// First and second derivatives of the angle and the distance where operands are infinite, large, small or zero, as they are
+// emitted and in simpler operators.
+struct Far {
+  const char *op;
+  Pair at;
+  Pair slopes;
+  std::array<double, 3> second;  // toward the first twice, toward both, toward the second twice
+};
+const Far kFar[] = {
+    {"_npi_arctan2", {0, 0}, {0, 0}, {0, 0, 0}},
+    {"_npi_arctan2", {0, -1}, {-1, 0}, {0, -1, 0}},
+    {"_npi_arctan2", {kInfinity, 1}, {0, 0}, {0, 0, 0}},
+    {"_npi_arctan2", {1, -kInfinity}, {0, 0}, {0, 0, 0}},
+    {"_npi_arctan2", {-kInfinity, kInfinity}, {0, 0}, {0, 0, 0}},
+    {"_npi_arctan2", {3e200, 4e200}, {1.6e-201, -1.2e-201}, {0, 0, 0}},
+    {"_npi_arctan2", {3e-100, 4e-100}, {1.6e99, -1.2e99}, {-3.84e198, -1.12e198, 3.84e198}},
+    {"_npi_arctan2", {0, 1e-200}, {1e200, 0}, {0, -kInfinity, 0}},
+    {"_npi_arctan2", {1e-200, 1}, {1, -1e-200}, {-2e-200, -1, 2e-200}},
+    {"_npi_arctan2", {1e200, 1e-200}, {0, -1e-200}, {0, 0, 0}},
+    {"_npi_arctan2", {kNan, 1}, {kNan, kNan}, {kNan, kNan, kNan}},
+    {"_hypot", {0, 0}, {0, 0}, {0, 0, 0}},
+    {"_hypot", {1, kInfinity}, {0, kNan}, {0, 0, 0}},
+    {"_hypot", {3e200, 4e200}, {0.6, 0.8}, {1.28e-201, -9.6e-202, 7.2e-202}},
+    {"_hypot", {3e-200, -4e-200}, {0.6, -0.8}, {1.28e199, 9.6e198, 7.2e198}},
+    {"_hypot", {1e-200, 1}, {1e-200, 1}, {1, -1e-200, 0}},
+};
+
+TEST(Limits, RUN_02_A_17_AnglesAndDistancesFarOutAndNearZero) {
+  for (const Far &far : kFar) {
+    SCOPED_TRACE(std::string(far.op) + " at " + std::to_string(far.at[0]) + ", " + std::to_string(far.at[1]));
+    OpHarness h;
+    const Value one = h.variable({1}, std::vector<double>{1});
+    const Value a = h.variable({1}, std::vector<double>{far.at[0]}),
+                b = h.variable({1}, std::vector<double>{far.at[1]});
+    const std::vector<Value> slopes = h.gradients({h.apply(far.op, {a, b}, {})}, {one}, {a, b});
+    for (size_t i : {0, 1}) {
+      expectClose(h.values(slopes[i]), {far.slopes[i]}, 1e-12);
+      expectClose(h.values(h.decomposed(slopes[i])), {far.slopes[i]}, 1e-12);
+      const std::vector<Value> second = h.gradients({slopes[i]}, {one}, {a, b});
+      for (size_t k : {0, 1}) expectClose(h.values(second[k]), {far.second[i + k]}, 1e-12);
+    }
   }
 }
 

@@ -432,6 +432,19 @@ TEST(LowerTo, A_17_LoweredFormsNeitherOverflowNorCancel) {
   }
 }
 
+// The label's probability is 0; the least one takes its place, as in the operator.
+TEST(LowerTo, A_17_ALoweredLossStaysFinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Bindings bindings = {{"x", Array({2, 3}, {0, -infinity, 1, -infinity, 2, -infinity})},
+                             {"l", Array({1.0, 1.0})}};
+  TestGraph g("y = softmax_cross_entropy(x, l)");
+  const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
+  const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known));
+  const double loss = evaluate(g, bindings)[0].values[0];
+  EXPECT_NEAR(loss, -std::log(1e-8), 1e-6);
+  EXPECT_DOUBLE_EQ(evaluate(lowered, bindings)[0].values[0], loss);
+}
+
 TEST(LowerTo, A_17_LostGradientsAreErrors) {
   TestGraph g("a = exp(x); y = _contrib_gradientmultiplier(a) {scalar=2}; z = elemwise_mul(y, x)");
   const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));

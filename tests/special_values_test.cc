@@ -224,6 +224,15 @@ TEST(SpecialValues, RUN_02_HypotAtTheOrigin) {
   }
 }
 
+// What has no derivative there by definition does not move.
+TEST(SpecialValues, RUN_03_PiecesOfTheOriginAreFlat) {
+  OpHarness h;
+  const Value a = h.variable({1}, std::vector<double>{3}), b = h.variable({1}, std::vector<double>{4});
+  const Value zero = h.variable({1}, std::vector<double>{0});
+  for (StringRef op : {"_hypot", "broadcast_hypot", "_npi_arctan2"})
+    expectClose(h.pieceValues(h.apply(op, {a, b}, {}), {zero, zero}), {0}, 0);
+}
+
 // The divisor's square is 0 in float64 as well.
 TEST(SpecialValues, RUN_02_QuotientsByTinyNumbers) {
   for (StringRef op : {"elemwise_div", "broadcast_div"})

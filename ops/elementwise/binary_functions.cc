@@ -2,6 +2,7 @@
 // Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/binary_functions.h"
 
+#include "ir/gradient_marks.h"
 #include "ops/amended.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/families.h"
@@ -15,35 +16,37 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using std::hypot, std::pow, std::round;
+using std::abs, std::hypot, std::round;
 
-Term hypotenuse(const Term &a, const Term &b);  // by the operators of Hypot
+// x / hypot(x, other). An infinity is not divided by another, 0 is not divided by 0, and no digit is lost: the sine of an angle
+// near 0 is exact to the last one, the cosine of one near π/2 is not.
+Term sineOf(const Term &x, const Term &other) { return sin(atan2(x, abs(other))); }
 
 // hypot(a, b), but 1 where that is 0, and a and b divided by it.
 struct Directions {
   Term size, a, b;
 
-  Directions(const Term &a, const Term &b) : size(nonZero(hypotenuse(a, b))), a(a / size), b(b / size) {}
+  Directions(const Term &a, const Term &b) : size(nonZero(hypot(a, b))), a(sineOf(a, b)), b(sineOf(b, a)) {}
 
  private:
   static Term nonZero(const Term &y) { return y + kIsZero(y); }
 };
 
-// (a, b) · (a, b) / y, whose second factor, the gradient, is held: products of the operands themselves would overflow, and 0 / 0
-// is not a number. The sine of an angle near 0 is exact to the last digit, the cosine of one near π/2 is not.
-Term hypotByAngles(const Term &a, const Term &b) {
-  return a * Term::held(sin(atan2(a, abs(b)))) + b * Term::held(sin(atan2(b, abs(a))));
-}
+constexpr auto kIsOrigin = [](auto a, auto b) { return a == 0 && b == 0; };
 
-// At (0, 0), where the function has a kink, both slopes are 0, as that of norm is.
+// At (0, 0), the tip of a cone, all derivatives are 0, as those of abs are.
 struct Hypot {
   static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
-  static constexpr auto divisor = [](auto a, auto b) {
-    const auto y = hypot(a, b);
-    return y + kIsZero(y);
+  static constexpr auto part = [](auto x, auto other) {
+    const auto y = hypot(x, other), isNonZero = abs(sign(y));
+    return x * isNonZero / (y + (1 - isNonZero));
   };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / divisor(a, b)); };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / divisor(a, b)); };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * part(a, b); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * part(b, a); };
+  static constexpr auto isTip = kIsOrigin;
+  static constexpr auto valuePiece = [](auto a, auto b, auto a0, auto b0) {
+    return isTip(a0, b0) ? decltype(a)(0) : hypot(a, b);
+  };
   static Term leftLeft(const Term &a, const Term &b) {
     const Directions to(a, b);
     return to.b / to.size * to.b;
@@ -81,26 +84,34 @@ struct Mod {
   };
 };
 
-// x / (a² + b²), where the squares may overflow or vanish: 0 at (0, 0), as in PyTorch, and where a or b is infinite.
-template <class T> T overSquares(T x, T a, T b) {
+// a / (a² + b²), where the squares may overflow or vanish: 0 at (0, 0), as in PyTorch, and where a or b is infinite.
+template <class T> T overSquares(T a, T b) {
   const T sum = a * a + b * b;
   if (sum > std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() &&
       sum < std::numeric_limits<T>::infinity())
-    return x / sum;
+    return a / sum;
   if (std::isnan(a) || std::isnan(b)) return a + b;
   if (std::isinf(a) || std::isinf(b)) return T(0);
   const T part = sum > 1 ? T(0.25) : T(1), size = hypot(a * part, b * part);  // neither overflows nor loses digits
-  return size == 0 ? T(0) : x * part / size / size * part;
+  return size == 0 ? T(0) : a * part / size / size * part;
 }
-Term overSquares(const Term &x, const Term &a, const Term &b) {
+Term overSquares(const Term &a, const Term &b) {
   const Directions to(a, b);
-  return x / to.size / to.size;
+  return to.a / to.size;
 }
 
+// The angle jumps at the half axis b < 0, which is no edge of its slopes. At (0, 0) all derivatives are 0.
 struct Arctan2 {
   static constexpr auto value = [](auto a, auto b) { return std::atan2(a, b); };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * overSquares(b, a, b); };
-  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * overSquares(a, a, b)); };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * overSquares(b, a); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * overSquares(a, b)); };
+  static constexpr auto isTip = kIsOrigin;
+  // Whole turns away from the angle at the base point are left out.
+  static constexpr auto valuePiece = [](auto a, auto b, auto a0, auto b0) {
+    constexpr auto kTurn = static_cast<decltype(a)>(2 * 3.14159265358979323846);
+    const auto angle = std::atan2(a, b), base = std::atan2(a0, b0);
+    return isTip(a0, b0) ? base : angle - kTurn * round((angle - base) / kTurn);
+  };
   static Term leftLeft(const Term &a, const Term &b) {
     const Directions to(a, b);
     return to.a * to.b / to.size / to.size * -2;
@@ -125,10 +136,7 @@ template <class T> T scaled(T a, T b, T factor = 1) {
 Term scaled(const Term &a, const Term &b);  // by the operators of Ldexp
 
 struct Ldexp {
-  static constexpr auto value = [](auto a, auto b) {
-    if constexpr (std::is_same_v<decltype(a), Term>) return a * pow(2, b);
-    else return scaled(a, b);
-  };
+  static constexpr auto value = [](auto a, auto b) { return scaled(a, b); };
   static constexpr auto left = [](auto dy, auto, auto b) { return scaled(dy, b); };
   static constexpr auto right = [](auto dy, auto a, auto b) {
     if constexpr (std::is_same_v<decltype(a), Term>) return dy * (scaled(a, b) * kLn2);
@@ -136,14 +144,19 @@ struct Ldexp {
   };
 };
 
-/// Decomposes y = F(lhs, rhs).
-template <auto F> void byBroadcasting(DecomposeRule &d) {
-  Formula formula(d, Formula::Shapes::Broadcast);
-  const Term lhs(formula, d.x(0)), rhs(formula, d.x(1));
-  d.y(0, F(lhs, rhs).value());
-}
-
 // ---- hypot
+
+// In units of the larger operand, so that no square overflows or vanishes. The unit is a constant: y does not depend on it, nor
+// does any derivative. It is 1 where the larger operand is 0, where no operand is passed on, or infinite.
+void decomposeHypot(DecomposeRule &d) {
+  Formula formula(d, Formula::Shapes::Broadcast);
+  const Term a(formula, d.x(0)), b(formula, d.x(1)), larger = maximum(abs(a), abs(b)), isZero = kIsZero(larger);
+  const Value size = (larger + isZero).value(), isInfinite = kIsZero(1 / Term(formula, size)).value();
+  const Term unit(formula, d.emit(kWhere, {isInfinite, d.emit(kOnesLike, {size}), size}, {{kStopMark, "True"}}));
+  const Term isPassed = 1 - isZero;
+  const Term sum = square(a * isPassed / unit) + square(b * isPassed / unit);
+  d.y(0, (unit * (sqrt(sum + isZero) - isZero)).value());
+}
 
 constinit const OpDef kBackwardBroadcastHypot = broadcastGradient<Hypot>(
     {{"_backward_broadcast_hypot"},
@@ -157,7 +170,7 @@ constinit const OpDef kBackwardHypotScalar =
 constinit const OpDef kBroadcastHypot =
     withDecomposition(broadcastForm<Hypot, kBackwardBroadcastHypot>(
                           {{"broadcast_hypot", "_npi_hypot"}, "y = sqrt(lhs^2 + rhs^2) with broadcasting"}),
-                      byBroadcasting<hypotByAngles>);
+                      decomposeHypot);
 constinit const OpDef kHypot = equalForm<Hypot, kBackwardHypot, kBroadcastHypot>(
     {{"_hypot", "_Hypot"}, "y = sqrt(lhs^2 + rhs^2), operands of equal shape"});
 constinit const OpDef kHypotScalar = scalarForm<Hypot, kBackwardHypotScalar, kHypot>(
@@ -189,12 +202,6 @@ constinit const OpDef kModScalar =
                                                "y = the rest of x / scalar, with the sign of scalar; 0 for scalar 0"});
 constinit const OpDef kRmodScalar = reversedForm<Mod, kBackwardRmodScalar, kMod>(
     {{"_rmod_scalar", "_RModScalar", "_npi_rmod_scalar"}, "y = the rest of scalar / x, with the sign of x; 0 for x 0"});
-
-Term hypotenuse(const Term &a, const Term &b) {
-  static constexpr Term::Operators kHypotenuse = {&kHypot, &kBroadcastHypot, &kHypotScalar, &kHypotScalar,
-                                                  [](double x, double y) { return hypot(x, y); }};
-  return Term::combine(kHypotenuse, a, b);
-}
 
 Term restOf(const Term &a, const Term &b) {
   static constexpr Term::Operators kRest = {&kMod, &kBroadcastMod, &kModScalar, &kRmodScalar,
@@ -234,9 +241,10 @@ constinit const OpDef kBackwardLdexpScalar =
     scalarGradient<Ldexp>({{"_backward_npi_ldexp_scalar"}, "gradient of _npi_ldexp_scalar: dx = dy * 2^scalar"});
 constinit const OpDef kBackwardRldexpScalar = reversedGradient<Ldexp>(
     {{"_backward_npi_rldexp_scalar"}, "gradient of _npi_rldexp_scalar: dx = dy * scalar * 2^x * ln(2)"});
-constinit const OpDef kLdexp = withDecomposition(
+constinit const OpDef kLdexp = asPrimitive(
     broadcastForm<Ldexp, kBackwardLdexp>({{"_npi_ldexp", "ldexp"}, "y = lhs * 2^rhs with broadcasting"}),
-    byBroadcasting<Ldexp::value>);
+    {.onnx = "Pow, Mul: a * 2^b; in as many factors 2^(b/n) as it takes for none to overflow, and 0 where a = 0",
+     .c = "n = floor(b[k]); y[i] = ldexp(a[j] * exp2(b[k] - n), n); a repeated axis has step 0"});
 constinit const OpDef kLdexpScalar =
     scalarForm<Ldexp, kBackwardLdexpScalar, kLdexp>({{"_npi_ldexp_scalar"}, "y = x * 2^scalar"});
 constinit const OpDef kRldexpScalar =

@@ -8,7 +8,8 @@
 //   };
 //
 // A function whose `value` is also right for integers has the member `kHasIntegers`. A function that is smooth in
-// pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Gradient
+// pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Its slopes are the
+// same all over a piece, or, with `isTip`, smooth but for points at which all derivatives are 0 by definition. Gradient
 // operators read dy and the operands, as MXNet's do. With `leftLeft`, `leftRight` and `rightRight`, formulas of a and b, the
 // second derivatives are those, and not what differentiating `left` and `right` gives. Tested by tests/elementwise_ops_test.cc
 #pragma once
@@ -19,6 +20,8 @@
 #include "ops/elementwise/formula.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/primitives.h"
+
+#include <vector>
 
 namespace gradc {
 
@@ -37,6 +40,7 @@ struct BinaryForm {
 namespace detail {
 
 template <class F> constexpr bool kHasPieces = requires { F::valuePiece; };
+template <class F> constexpr bool kHasTips = requires { F::isTip; };
 template <class F> constexpr bool kHasCurvature = requires { F::leftRight; };
 template <class F> constexpr bool kHasIntegers = requires { F::kHasIntegers; };
 
@@ -132,10 +136,21 @@ template <class F> void valuePiece(const PieceCall &call) {
   });
 }
 
-// Gradients are linear in dy, so only the operands are held at the base point.
+// Gradients are linear in dy: where slopes are 0, dy may be. Otherwise only the operands are held at the base point.
 template <class F> void gradientPiece(const PieceCall &call) {
   llvm::SmallVector<TensorRef, 3> in(call.base.begin(), call.base.end());
   in[0] = call.in[0];
+  std::vector<char> storage;
+  if constexpr (kHasTips<F>) {
+    in.assign(call.in.begin(), call.in.end());
+    storage.resize(in[0].bytes());
+    in[0].data = storage.data();
+    dispatchFloating(in[0].dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const TensorRef operands[] = {call.in[0], call.base[1], call.base[2]};
+      mapBroadcast<T>(in[0], operands, [](const T *v) { return F::isTip(v[1], v[2]) ? T(0) : v[0]; });
+    });
+  }
   KernelCall held = call;
   held.in = in;
   call.kind->op->kernel(held);
@@ -146,9 +161,13 @@ template <class F, bool isReversed, bool isGradient> void scalarPiece(const Piec
     using T = decltype(zero);
     const T s = convertNumber<T>(call.params<ScalarParams>().scalar);
     const T *first = call.in[0].as<const T>(), *base = call.base.back().as<const T>();
+    [[maybe_unused]] const T *x = call.in.back().as<const T>();
     T *to = call.out[0].as<T>();
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
-      if constexpr (isGradient && isReversed) to[i] = F::right(first[i], s, base[i]);
+      if constexpr (isGradient && kHasTips<F>) {
+        if (isReversed) to[i] = F::isTip(s, base[i]) ? T(0) : F::right(first[i], s, x[i]);
+        else to[i] = F::isTip(base[i], s) ? T(0) : F::left(first[i], x[i], s);
+      } else if constexpr (isGradient && isReversed) to[i] = F::right(first[i], s, base[i]);
       else if constexpr (isGradient) to[i] = F::left(first[i], base[i], s);
       else if constexpr (isReversed) to[i] = F::valuePiece(s, first[i], s, base[i]);
       else to[i] = F::valuePiece(first[i], s, base[i], s);

@@ -1,6 +1,5 @@
 #include "ops/elementwise/formula.h"
 
-#include "ir/gradient_marks.h"
 #include "ops/control/scan_builder.h"
 #include "ops/primitives.h"
 
@@ -17,7 +16,6 @@ Value Formula::emit(int at) {
   if (step.right >= 0) operands.push_back(emit(step.right));
   SmallVector<AttrText, 2> attrs;
   if (step.hasScalar) attrs.push_back({"scalar", rule.number(step.scalar)});
-  if (step.isHeld) attrs.push_back({kStopMark, "True"});
   return step.value = loop ? loop->emit(*step.op, operands, attrs)
                            : rule.emit(*step.op, operands, rule.context().attrs(ArrayRef<AttrText>(attrs)));
 }
@@ -68,15 +66,10 @@ Term greater(const Term &a, const Term &b) {
   return Term::combine(kIsGreater, a, b);
 }
 
-Term Term::apply(const OpDef &op, const Term &x) {
-  assert(x.formula && "numbers are computed by functions of numbers");
+Term Term::apply(const OpDef &op, const Term &x, double (*ofNumber)(double)) {
+  assert((x.formula || ofNumber) && "numbers are computed by functions of numbers");
+  if (!x.formula) return Term(ofNumber(x.number));
   return Term(*x.formula, x.formula->add({&op, x.step, -1, 0, false, Value()}));
-}
-
-Term Term::held(const Term &x) {
-  assert(x.formula && "numbers have no gradient");
-  x.formula->steps[static_cast<size_t>(x.step)].isHeld = true;
-  return x;
 }
 
 Term hypot(const Term &a, const Term &b) {
@@ -101,7 +94,9 @@ Term minimum(const Term &a, const Term &b) {
 }
 
 Term operator-(const Term &a) { return Term::apply(kNegative, a); }
-Term abs(const Term &x) { return Term::apply(kAbs, x); }
+Term abs(const Term &x) {
+  return Term::apply(kAbs, x, [](double number) { return std::abs(number); });
+}
 Term sign(const Term &x) { return Term::apply(kSign, x); }
 Term square(const Term &x) { return Term::apply(kSquare, x); }
 Term reciprocal(const Term &x) { return Term::apply(kReciprocal, x); }

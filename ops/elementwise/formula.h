@@ -39,7 +39,6 @@ class Formula {
     double scalar;
     bool hasScalar;
     Value value;  // valid once it is emitted
-    bool isHeld = false;
   };
 
   int add(Step step) {
@@ -64,8 +63,8 @@ class Term {
   /// Emits the steps of the term; terms that share steps share nodes.
   Value value() const;
 
-  /// op(x), of the same shape as x, which must not be a number.
-  static Term apply(const OpDef &op, const Term &x);
+  /// op(x), of the same shape as x, which must not be a number unless `ofNumber` is the function of numbers.
+  static Term apply(const OpDef &op, const Term &x, double (*ofNumber)(double) = nullptr);
   /// The forms of one function of two operands: two tensors of one shape, two that broadcast, a tensor and a number, a
   /// number and a tensor, two numbers. Without `reversed`, a number in front becomes a tensor.
   struct Operators {
@@ -73,8 +72,6 @@ class Term {
     double (*numbers)(double, double);
   };
   static Term combine(const Operators &operators, const Term &a, const Term &b);
-  /// The term, through which no gradient flows: an emitted step carries `__stop_gradient__`.
-  static Term held(const Term &x);
 
  private:
   Term(Formula &formula, int step) : formula(&formula), step(step) {}

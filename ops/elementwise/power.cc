@@ -21,6 +21,13 @@ constexpr auto kOneAtLimit = [](auto base, auto isLimit) {
   else return base + isOne;
 };
 
+// 1 where b is 0 and a^(b - 1) may be infinite, which 0 is not to be multiplied by. In a formula, which may be differentiated toward
+// b, other points of b = 0 are as any.
+constexpr auto kIsZerothPower = [](auto a, auto b) {
+  if constexpr (std::is_arithmetic_v<decltype(a)>) return kIsZero(b);
+  else return kIsZero(b) * kIsZero(1 / (1 / a));
+};
+
 // 0^b is 0 for every b > 0, so its derivative toward b is 0 there, not 0 · ln 0; a^0 is 1 for every a, 0 included. These are
 // the limits that PyTorch and TensorFlow take; in MXNet both are NaN.
 struct Power {
@@ -29,7 +36,9 @@ struct Power {
     if constexpr (std::is_integral_v<decltype(a)>) return integerPower(a, b);
     else return pow(a, b);
   };
-  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * pow(a, (b - 1) * (1 - kIsZero(b))) * b; };
+  static constexpr auto left = [](auto dy, auto a, auto b) {
+    return dy * pow(a, (b - 1) * (1 - kIsZerothPower(a, b))) * b;
+  };
   static constexpr auto right = [](auto dy, auto a, auto b) {
     return dy * pow(a, b) * log(kOneAtLimit(a, 1 - greater(-b, 0)));
   };

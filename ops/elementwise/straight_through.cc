@@ -19,12 +19,13 @@ constexpr auto kRounded = [](auto x) {
 };
 constexpr auto kSigned = [](auto x) { return decltype(x)((x > 0) - (x < 0)); };
 
-// y = F(x); dx = dy
-template <auto F, const OpDef &Lowered> constexpr OpDef straightThrough(NameList names, StringRef summary) {
+// y = F(x); dx = dy. The operators that it is lowered to lead from x to y along nodes that pass on gradients: what is lost there is
+// told, and not taken for a zero.
+template <auto F, auto Lower> constexpr OpDef straightThrough(NameList names, StringRef summary) {
   OpDef op = unary<F>(names, summary);
   op.kernelTypes = kFloatingAndIntegers;
   op.gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); };
-  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Lowered, {d.x(0)}, {loweredFrom(d)})); };
+  op.decompose = Lower;
   op.kernel = mapNumeric<F>;
   op.piece = mapPiece<[](auto x, auto base) { return F(base) + (x - base); }>;
   return op;
@@ -40,12 +41,20 @@ void multipliedPiece(const PieceCall &call) {
   });
 }
 
-constinit const OpDef kRoundSte = straightThrough<kRounded, kRound>(
+void lowerRounded(DecomposeRule &d) { d.y(0, d.emit(kRound, {d.x(0)}, {loweredFrom(d)})); }
+
+// Nothing flows through the comparisons of a sign.
+void lowerSigned(DecomposeRule &d) {
+  const Value x = d.x(0), isZero = d.emit(kEqualScalar, {x}, {{"scalar", "0"}});
+  d.y(0, d.emit(kWhere, {isZero, x, d.emit(kSign, {x})}, {loweredFrom(d)}));
+}
+
+constinit const OpDef kRoundSte = straightThrough<kRounded, lowerRounded>(
     {"_contrib_round_ste", "_sparse__contrib_round_ste"},
     "y = the whole number nearest to x, halves away from 0; the gradient passes unchanged: dx = dy");
 constinit const OpDef kSignSte =
-    straightThrough<kSigned, kSign>({"_contrib_sign_ste", "_sparse__contrib_sign_ste"},
-                                    "y = the sign of x: -1, 0 or 1; the gradient passes unchanged: dx = dy");
+    straightThrough<kSigned, lowerSigned>({"_contrib_sign_ste", "_sparse__contrib_sign_ste"},
+                                          "y = the sign of x: -1, 0 or 1; the gradient passes unchanged: dx = dy");
 
 constinit const OpDef kBackwardGradientMultiplier = [] {
   OpDef op = scalarOp({"_contrib_backward_gradientmultiplier"},

@@ -59,6 +59,26 @@ void copyBackwardKernel(const KernelCall &call) {
       [&](int64_t, int64_t at) { std::memset(call.out[0].as<char>() + static_cast<size_t>(at) * row, 0, row); });
 }
 
+// Whether row j is kept: row numbers are copied in the same way, and row j is kept if its number is.
+Value isKept(DecomposeRule &d, Value data, Value index) {
+  const Value number = d.emit(kCast, {d.emit(kIndexLike, {index})}, {{"dtype", "float64"}});
+  const Value lines = d.emit(kSum, {d.emit(kZerosLike, {data})}, {{"axis", "0"}, {"exclude", "True"}});
+  const Value empty = d.emit(kCast, {lines}, {{"dtype", "float64"}});
+  const Value tuples = d.emit(kExpandDims, {index}, {{"axis", "0"}});
+  const Value last = d.emit(kScatterNd, {empty, number, tuples});
+  return d.emit(kEqual, {d.emit(kGatherNd, {last, tuples}), number});
+}
+
+Value keptRows(DecomposeRule &d, Value data, Value index, Value rows) {
+  return d.emit(kWhere, {isKept(d, data, index), rows, d.emit(kZerosLike, {rows})});
+}
+
+// The rows that are replaced again change nothing; no gradient gets to them, which _scatter_nd would let through.
+void decomposeCopy(DecomposeRule &d) {
+  const Value old = d.x(0), index = d.x(1), tuples = d.emit(kExpandDims, {index}, {{"axis", "0"}});
+  d.y(0, d.emit(kScatterNd, {old, keptRows(d, old, index, d.x(2)), tuples}));
+}
+
 constexpr Domain kDomains[] = {Domain::Any, Domain::Index, Domain::Any};
 constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Any, Domain::Index, Domain::Any};
 
@@ -90,22 +110,9 @@ constinit const OpDef kIndexCopy = {
           g.fused(kBackwardIndexCopy, {g.dy(0), g.x(0), g.x(1), g.x(2)});
           g.noGrad(1);
         },
-    .decompose =
-        [](DecomposeRule &d) {
-          d.y(0, d.emit(kScatterNd, {d.x(0), d.x(2), d.emit(kExpandDims, {d.x(1)}, {{"axis", "0"}})}));
-        },
+    .decompose = decomposeCopy,
     .kernel = copyKernel,
 };
-
-// Whether row j was kept: row numbers are copied in the same way, and row j was kept if its number was.
-Value isKept(DecomposeRule &d, Value dy, Value index) {
-  const Value number = d.emit(kCast, {d.emit(kIndexLike, {index})}, {{"dtype", "float64"}});
-  const Value lines = d.emit(kSum, {d.emit(kZerosLike, {dy})}, {{"axis", "0"}, {"exclude", "True"}});
-  const Value empty = d.emit(kCast, {lines}, {{"dtype", "float64"}});
-  const Value tuples = d.emit(kExpandDims, {index}, {{"axis", "0"}});
-  const Value last = d.emit(kScatterNd, {empty, number, tuples});
-  return d.emit(kEqual, {d.emit(kGatherNd, {last, tuples}), number});
-}
 
 // Only the shapes of old_tensor and new_tensor are used. The adjoint is index_copy: rows go back where they came from.
 constinit const OpDef kBackwardIndexCopy = {
@@ -145,8 +152,7 @@ constinit const OpDef kBackwardIndexCopy = {
           if (d.wants(0)) d.y(0, d.emit(kScatterNd, {d.x(0), d.emit(kZerosLike, {d.x(3)}), tuples}));
           if (d.wants(1)) d.y(1, d.emit(kZerosLike, {d.x(2)}));
           if (!d.wants(2)) return;
-          const Value rows = d.emit(kGatherNd, {d.x(0), tuples});
-          d.y(2, d.emit(kWhere, {isKept(d, d.x(0), d.x(2)), rows, d.emit(kZerosLike, {rows})}));
+          d.y(2, keptRows(d, d.x(0), d.x(2), d.emit(kGatherNd, {d.x(0), tuples})));
         },
     .kernel = copyBackwardKernel,
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,

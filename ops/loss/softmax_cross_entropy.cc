@@ -4,11 +4,13 @@
 // this guard, as in MXNet: rows that are far off learn too. Rows whose label is out of range contribute 0 (MXNet reads
 // outside the row). Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
+#include "ir/gradient_marks.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loss/class_labels.h"
+#include "ops/normalization/log_softmax.h"
 #include "ops/primitives.h"
 
 #include <algorithm>
@@ -82,11 +84,19 @@ void backwardKernel(const KernelCall &call) {
   });
 }
 
+// What is missing up to the least logarithm is added as a constant: the gradient does not see the guard. An infinite logarithm
+// cannot be added to.
 void decomposeForward(DecomposeRule &d) {
-  const Value p = d.emit(kSoftmax, {d.x(0)}, {{"axis", "-1"}});
-  const Value logs = d.emit(kLog, {d.emit(kMaximumScalar, {p}, {{"scalar", d.number(kLeastProbability)}})});
-  const Value own = d.emit(kWhere, {classTargets(d, d.x(0), d.x(1)), logs, d.emit(kZerosLike, {logs})});
-  d.y(0, d.emit(kReshape, {d.emit(kNegative, {d.emit(kSum, {own})})}, {{"shape", "(1,)"}}));
+  const StringRef least = d.number(std::log(kLeastProbability));
+  const Value logs = d.emit(kLogSoftmax, {d.x(0)}, {{"axis", "-1"}});
+  const Value ofClass = d.emit(kWhere, {classTargets(d, d.x(0), d.x(1)), logs, d.emit(kZerosLike, {logs})});
+  const Value own = d.emit(kSum, {ofClass}, {{"axis", "-1"}});
+  const Value missing = d.emit(kRminusScalar, {own}, {{"scalar", least}});
+  const Value added = d.emit(kMaximumScalar, {missing}, {{"scalar", "0"}, {kStopMark, "True"}});
+  const Value isFinite = d.emit(kGreaterScalar, {own}, {{"scalar", "-inf"}});
+  const Value guarded = d.emit(kMaximumScalar, {own}, {{"scalar", least}});
+  const Value rows = d.emit(kWhere, {isFinite, d.emit(kElemwiseAdd, {own, added}), guarded});
+  d.y(0, d.emit(kReshape, {d.emit(kNegative, {d.emit(kSum, {rows})})}, {{"shape", "(1,)"}}));
 }
 
 // dy · (Σ t · p − t): t has no 1 in rows without a class.

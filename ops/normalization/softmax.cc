@@ -10,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
+#include "ops/normalization/log_softmax.h"
 #include "ops/normalization/softmax_rows.h"
 #include "ops/primitives.h"
 #include "ops/spatial/spatial.h"
@@ -272,12 +273,13 @@ constinit const OpDef kSoftmax = withLength(forwardOf<RowFunction::Softmax, kBac
     "softmax", "_npx_softmax",
     "y[k] = exp(x[k]/t) / Σ over j of exp(x[j]/t) along the axis, t the temperature; 0 beyond a row's length"));
 
+constinit const OpDef kLogSoftmax = forwardOf<RowFunction::LogSoftmax, kBackwardLogSoftmax>(
+    "log_softmax", "_npx_log_softmax", "y[k] = x[k]/t − ln Σ over j of exp(x[j]/t) along the axis, t the temperature");
+
 namespace {
 
 constinit const OpDef kSoftmin = forwardOf<RowFunction::Softmin, kBackwardSoftmin>(
     "softmin", "", "y[k] = exp(−x[k]/t) / Σ over j of exp(−x[j]/t) along the axis, t the temperature");
-constinit const OpDef kLogSoftmax = forwardOf<RowFunction::LogSoftmax, kBackwardLogSoftmax>(
-    "log_softmax", "_npx_log_softmax", "y[k] = x[k]/t − ln Σ over j of exp(x[j]/t) along the axis, t the temperature");
 
 template <RowFunction F> constexpr OpDef backwardOf(StringRef name, StringRef summary) {
   return {

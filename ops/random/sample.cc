@@ -93,7 +93,8 @@ template <class D> void decomposeSample(DecomposeRule &d) {
   d.y(1, noise);
 }
 
-// y = a + (b - a)·u or a + b·z:  da = Σ dy·(1 - u) or Σ dy, db = Σ dy·u or Σ dy·z over the draws
+// y = a + (b - a)·u or a + b·z:  da = Σ dy - Σ dy·u or Σ dy, db = Σ dy·u or Σ dy·z over the draws, rounded as the gradient of the
+// decomposition is
 template <class D> void sampleGradient(GradRule &g) {
   if (g.isZero(0)) {
     g.noGrad(0);
@@ -103,16 +104,14 @@ template <class D> void sampleGradient(GradRule &g) {
   DimsBuffer axes;
   for (size_t axis = g.params<SampleParams>().shape.size(); axis > 0; --axis)
     axes.push_back(-static_cast<int64_t>(axis));
-  auto sum = [&](size_t i, Value v) {
-    if (!axes.empty()) v = g.emit(kSum, {v}, {{"axis", g.tuple(axes)}});
-    g.dx(i, g.emit(kCastLike, {g.emit(kReshapeLike, {v, g.x(i)}), g.x(i)}));
-  };
+  auto sum = [&](Value v) { return axes.empty() ? v : g.emit(kSum, {v}, {{"axis", g.tuple(axes)}}); };
+  auto give = [&](size_t i, Value v) { g.dx(i, g.emit(kCastLike, {g.emit(kReshapeLike, {v, g.x(i)}), g.x(i)})); };
   const Value dy = g.dy(0);
-  if (!std::is_same_v<D, Uniform> && g.wants(0)) sum(0, dy);
+  if (!std::is_same_v<D, Uniform> && g.wants(0)) give(0, sum(dy));
   if (!g.wants(1) && !std::is_same_v<D, Uniform>) return;
-  const Value ofNoise = g.emit(kElemwiseMul, {dy, g.y(1)});
-  if (std::is_same_v<D, Uniform> && g.wants(0)) sum(0, g.emit(kElemwiseSub, {dy, ofNoise}));
-  if (g.wants(1)) sum(1, ofNoise);
+  const Value ofNoise = sum(g.emit(kElemwiseMul, {dy, g.y(1)}));
+  if (std::is_same_v<D, Uniform> && g.wants(0)) give(0, g.emit(kElemwiseSub, {sum(dy), ofNoise}));
+  if (g.wants(1)) give(1, ofNoise);
 }
 
 template <class D> constexpr OpDef sampling(NameList names, StringRef summary, NameList inputs) {

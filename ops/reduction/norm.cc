@@ -143,7 +143,10 @@ constinit const OpDef kNorm = [] {
   op.gradient = [](GradRule &g) { g.fused(kBackwardNorm, {g.dy(0), g.x(0), g.y(0)}); };
   op.decompose = [](DecomposeRule &d) {
     if (d.params<NormParams>().ord == 1) return d.y(0, d.emit(kSum, {d.emit(kAbs, {d.x(0)})}, axesOf(d)));
-    d.y(0, d.emit(kSqrt, {d.emit(kSum, {d.emit(kSquare, {d.x(0)})}, axesOf(d))}));
+    // The slope of the root is infinite at 0, where that of the norm is 0.
+    const Value sum = d.emit(kSum, {d.emit(kSquare, {d.x(0)})}, axesOf(d));
+    const Value isZero = d.emit(kEqualScalar, {sum}, {{"scalar", "0"}});
+    d.y(0, d.emit(kElemwiseSub, {d.emit(kSqrt, {d.emit(kElemwiseAdd, {sum, isZero})}), isZero}));
   };
   op.kernel = normKernel;
   op.piece = normPiece;

@@ -65,11 +65,16 @@ Findings checkLowering(Context &context, const Graph &graph, const Bindings &bin
 /// first axis of every variable. Operators for which that cannot be done go to `missing`, each with the reason.
 Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
                          bool knowsFirstAxis, std::map<const OpDef *, std::string> &missing);
+/// What the lowered forms of samples had instead of the samples' gradients, by operator.
+struct LoweredGradients {
+  std::set<std::string> refused;   // an error that names the operator
+  std::set<std::string> singular;  // other derivatives at points where those of the operator are infinite
+};
 /// Lowering and differentiating commute: a graph and what it is lowered to have equal values, and equal gradients when
-/// the lowered form is differentiated, at points where functions have kinks and ties and where they overflow, in every
-/// floating type. Where the lowered form refuses, `refused` gets the operator that it names.
+/// the lowered form is differentiated, a forward graph twice, at points where functions have kinks and ties and where they
+/// overflow, in every floating type.
 Findings checkLoweredGradients(Context &context, const SampleGraph &sample, const Orders &orders, uint32_t order,
-                               const Target &target, std::set<std::string> &refused);
+                               const Target &target, LoweredGradients &seen);
 /// Kernels in float32 agree with those in float64.
 Findings checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 

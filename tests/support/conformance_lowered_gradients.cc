@@ -58,6 +58,31 @@ class Rounds {
   size_t numMagnitudes, numFlips = 1;
 };
 
+/// Points where the second derivative of an operator is infinite, and that of its lowered form is what its parts have there, if the
+/// lowered form has been differentiated at least so many times: docs/gradient.md.
+struct Singular {
+  StringRef op;
+  size_t times;
+  bool (*holds)(const Orders &, const Bindings &);
+};
+
+// ∂²/∂a∂b of a^b has the limit ±∞ where a = 0 and b <= 1.
+bool isPowerOfZero(const Orders &orders, const Bindings &bindings) {
+  const std::vector<std::string> &names = orders.variables.front();
+  return is_contained(bindings.at(names[0]).values, 0.0) &&
+         any_of(bindings.at(names[1]).values, [](double b) { return b <= 1; });
+}
+bool isOfOne(const Orders &orders, const Bindings &bindings) {
+  return any_of(bindings.at(orders.variables.front()[0]).values, [](double x) { return std::abs(x) == 1; });
+}
+constexpr Singular kSingular[] = {{"_power", 1, isPowerOfZero},
+                                  {"broadcast_power", 1, isPowerOfZero},
+                                  {"arcsin", 2, isOfOne},
+                                  {"arccos", 2, isOfOne}};
+
+// Of second derivatives: what cancels in them was rounded in slopes.
+constexpr Tolerance kRoundingTwice{1e-10, 1e-12};
+
 Tolerance toleranceOf(DType type) {
   switch (type) {
     case DType::Float32: return {2e-5, 1e-6};
@@ -68,17 +93,16 @@ Tolerance toleranceOf(DType type) {
 
 class TypedCheck {
  public:
-  TypedCheck(Context &ctx, const Orders &orders, uint32_t order, const Target &target, DType type, NaiveOptions given,
-             bool isElementwise)
-      : ctx(ctx), orders(orders), own(orders.graphs[order]), gradients(orders.graphs[order + 1]),
-        variables(orders.variables[order]), order(order), target(target), type(type), isElementwise(isElementwise),
-        options(std::move(given)) {
+  TypedCheck(Context &ctx, StringRef op, const Orders &orders, uint32_t order, const Target &target, DType type,
+             NaiveOptions given, bool isElementwise)
+      : ctx(ctx), op(op), orders(orders), own(orders.graphs[order]), order(order), target(target), type(type),
+        isElementwise(isElementwise), options(std::move(given)) {
     // Kernels compute in float32 what runs in float16.
     options.floatAs = type == DType::Float16 ? DType::Float32 : type;
     options.keepsTypes = true;
   }
 
-  Findings run(std::set<std::string> &refused) {
+  Findings run(LoweredGradients &seen) {
     Expected<NaiveRun> before = NaiveRun::run(own, orders.bindings, options);
     if (!before) return consumeError(before.takeError()), Findings();  // not computed in this type
     Expected<Graph> lowered = lowerTo(ctx, own, target, &before->inference());
@@ -86,12 +110,12 @@ class TypedCheck {
     for (uint32_t n = 0; n < own.numNodes(); ++n)
       if (own.isVariable(NodeId(n)))
         options.types[own.name(NodeId(n)).str()] = before->inference().dtype[own.firstEntry(NodeId(n))];
-    std::optional<Graph> slopes = differentiate(*lowered, refused);
+    const std::vector<Form> forms = differentiate(*lowered, seen.refused);
     const Rounds rounds(orders);
     for (size_t r = 0; r < rounds.number() && found.problems.empty(); ++r) {
       const Bindings bindings = rounds[r];
-      compare("head", own, *lowered, all(own.heads().size()), bindings);
-      if (slopes) compare("gradient", gradients, *slopes, positions, bindings);
+      compare("head", own, *lowered, all(own.heads().size()), bindings, toleranceOf(type));
+      for (size_t k = 0; k < forms.size(); ++k) compareForm(forms[k], order, k + 1, bindings, seen.singular);
     }
     return std::move(found);
   }
@@ -102,29 +126,73 @@ class TypedCheck {
     return {positions.begin(), positions.end()};
   }
 
-  // Sets `positions`. None if the lowered form says that it has lost its gradient.
-  std::optional<Graph> differentiate(const Graph &lowered, std::set<std::string> &refused) {
+  /// A derivative of the lowered form.
+  struct Form {
+    Graph graph;
+    std::vector<std::optional<size_t>> positions;  // by variable: of its gradient, if the graph before reads it
+    bool isWhole = false;                          // the lowered form reads all variables
+  };
+
+  // The gradient of the lowered form and, in float64 and if it was not a gradient itself, the gradient of that. None if the lowered
+  // form says that it has lost its gradient.
+  std::vector<Form> differentiate(const Graph &lowered, std::set<std::string> &refused) {
+    std::vector<Form> forms;
+    const size_t most = order == 0 && type == DType::Float64 ? 2 : 1;
+    for (size_t k = 0; k < most && order + k + 1 < orders.graphs.size(); ++k) {
+      if (k > 0 && !forms.back().isWhole) break;
+      std::optional<Form> form = gradientOf(k == 0 ? lowered : forms.back().graph, order + k, refused);
+      if (!form) break;
+      forms.push_back(std::move(*form));
+    }
+    return forms;
+  }
+
+  // The lowered form of derivative `before` was differentiated so many times.
+  void compareForm(const Form &form, size_t before, size_t times, const Bindings &bindings,
+                   std::set<std::string> &singular) {
+    const size_t at = before + times;
+    if (times == 2 && !isElementwise && hasFewDigits(bindings)) return;
+    const Tolerance tolerance = times == 1 ? toleranceOf(type) : kRoundingTwice;
+    const std::string what = ("derivative " + Twine(at) + ", gradient").str();
+    const size_t numProblems = found.problems.size();
+    compare(what, orders.graphs[at], form.graph, form.positions, bindings, tolerance);
+    const bool isSingular = at >= 2 && any_of(kSingular, [&](const Singular &of) {
+                              return of.op == op && times >= of.times && of.holds(orders, bindings);
+                            });
+    if (!isSingular) return;
+    if (found.problems.size() == numProblems) return;
+    found.problems.resize(numProblems);
+    singular.insert(op.str());
+  }
+
+  std::optional<Form> gradientOf(const Graph &lowered, uint32_t at, std::set<std::string> &refused) {
     std::vector<std::string> read;
-    for (const std::string &name : variables) {
+    Form form{lowered, {}};
+    for (const std::string &name : orders.variables[at]) {
       auto isIt = [&](uint32_t n) { return lowered.isVariable(NodeId(n)) && lowered.name(NodeId(n)) == name; };
       const bool isRead = any_of(seq(0u, lowered.numNodes()), isIt);
-      positions.push_back(isRead ? std::optional(read.size()) : std::nullopt);
+      form.positions.push_back(isRead ? std::optional(read.size()) : std::nullopt);
       if (isRead) read.push_back(name);
     }
-    if (read.empty()) return lowered;  // zeros
+    if (read.empty()) return form;  // zeros
+    form.isWhole = read.size() == form.positions.size();
     InferOptions types;
     types.defaultFloat = options.floatAs;
-    Expected<Graph> slopes = derivativeGraph(ctx, lowered, read, order + 1, &orders.bindings, types);
-    if (slopes) return *slopes;
+    Expected<Graph> slopes = derivativeGraph(ctx, lowered, read, at + 1, &orders.bindings, types);
+    if (slopes) {
+      form.graph = *slopes;
+      return form;
+    }
+    form.isWhole = false;
     bool isBlocked = false;  // all gradients are zeros
     handleAllErrors(slopes.takeError(), [&](const GradcError &error) {
       const StringRef from = StringRef(error.message).split(", which was lowered from ").second.split(' ').first;
       isBlocked = error.kind == ErrorKind::NoLiveOutput;
-      if (isBlocked) positions.assign(variables.size(), std::nullopt);
+      if (isBlocked) form.positions.assign(form.positions.size(), std::nullopt);
       else if (!from.empty()) refused.insert(from.str());
       else problem("the lowered form: " + error.message + "\n" + dump(lowered));
     });
-    return isBlocked ? std::optional(lowered) : std::nullopt;
+    return isBlocked ? std::optional(form) : std::nullopt;
   }
 
   void problem(std::string text) {
@@ -133,7 +201,7 @@ class TypedCheck {
 
   // Heads of two graphs; those without a position in the second are zeros there.
   void compare(StringRef what, const Graph &graph, const Graph &instead, ArrayRef<std::optional<size_t>> at,
-               const Bindings &bindings) {
+               const Bindings &bindings, Tolerance tolerance) {
     Expected<NaiveRun> run = NaiveRun::run(graph, bindings, options);
     if (!run) return problem(describeError(run.takeError()));
     Expected<Heads> expected = type == DType::Float16 ? inHalf(graph, bindings) : run->heads();
@@ -145,11 +213,18 @@ class TypedCheck {
       Array other = at[i] ? (*values)[*at[i]] : Array(value.shape, std::vector<double>(value.values.size()));
       ++found.numChecked;
       if (!isElementwise) forgiveSums(value, other);
-      if (value.shape == other.shape && agree(value, other, toleranceOf(type)(*run, graph.heads()[i]))) continue;
+      if (value.shape == other.shape && agree(value, other, tolerance(*run, graph.heads()[i]))) continue;
       std::string text = (what + " " + Twine(i) + ": " + print(value) + ", lowered " + print(other) + " at").str();
       for (const std::string &name : orders.variables.front()) text += " " + name + " = " + print(bindings.at(name));
       return problem(text);
     }
+  }
+
+  // Whether second derivatives of sums of products are mostly what rounding left of the terms.
+  bool hasFewDigits(const Bindings &bindings) const {
+    return any_of(orders.variables.front(), [&](const std::string &name) {
+      return any_of(bindings.at(name).values, [](double value) { return std::abs(value) > 100; });
+    });
   }
 
   // Where infinities of both signs are summed, the lowered form may sum before it multiplies.
@@ -191,30 +266,30 @@ class TypedCheck {
   }
 
   Context &ctx;
+  const StringRef op;
   const Orders &orders;
-  const Graph &own, &gradients;
-  const std::vector<std::string> &variables;
+  const Graph &own;
   const uint32_t order;
   const Target &target;
   const DType type;
   const bool isElementwise;
   NaiveOptions options;
-  std::vector<std::optional<size_t>> positions;  // by variable: of its gradient in the lowered form, if that reads it
   Findings found;
 };
 
 }  // namespace
 
 Findings checkLoweredGradients(Context &context, const SampleGraph &sample, const Orders &orders, uint32_t order,
-                               const Target &target, std::set<std::string> &refused) {
+                               const Target &target, LoweredGradients &seen) {
   Findings all;
+  const StringRef op = sample.graph.op(sample.node)->name;
   const bool isElementwise = sample.graph.op(sample.node)->flags.isElementwise;
   for (const DType type : {DType::Float64, DType::Float32, DType::Float16}) {
     // The sums that other kernels make inside are not among the terms that tolerances are in proportion to.
     if (type != DType::Float64 && !isElementwise) continue;
     // Where float16 has no odd numbers, the parity of b - 1 in x^(b - 1) is lost; the operator's own kernel computes in float32.
-    if (type == DType::Float16 && sample.graph.op(sample.node)->name == "_power") continue;
-    Findings found = TypedCheck(context, orders, order, target, type, sample.options, isElementwise).run(refused);
+    if (type == DType::Float16 && op == "_power") continue;
+    Findings found = TypedCheck(context, op, orders, order, target, type, sample.options, isElementwise).run(seen);
     all.numChecked += found.numChecked;
     append_range(all.problems, found.problems);
   }
