@@ -68,6 +68,8 @@ class Preparation {
  private:
   void takeKernels(const Inference &inference) {
     if (options.backend == Backend::Reference) return;
+    // Hooks may run the piece of a node in place of its kernel, in the workspace that the plan has for the reference kernel.
+    if (site && options.overrides && options.overrides->bodies) return;
     if (options.kernels) {
       list.kernels = std::move(*options.kernels);
       return;

@@ -377,5 +377,98 @@ TEST(AppendBackward, ZERO_07_ZerosAreFilledInBeforeTheReader) {
             "concat AxisTensor= X=a@GRAD,b@GRAD,d@GRAD -> Out=p@GRAD\n");
 }
 
+TEST(AppendBackward, E_34_ANameOfAGradientWhereThereAreNone) {
+  const std::string what =
+      emissionError("tanh X=p -> Out=a\nelementwise_mul X=a Y=p@GRAD -> Out=b\nreduce_sum X=b -> Out=loss", lossOf());
+  EXPECT_EQ(
+      StringRef(what).split(';').first,
+      "[ambiguous_name] block 0, operator 1 (elementwise_mul): 'p@GRAD' in slot 'Y' has a name of a gradient, in a "
+      "program that has no gradients yet");
+}
+
+TEST(AppendBackward, E_48_ResultsAndOperandsWithoutAName) {
+  const std::string rows = "X=p -> Y=a,@EMPTY@\nreduce_sum X=a -> Out=loss";
+  EXPECT_TRUE(StringRef(emitted("unstack " + rows, lossOf()).ops(0))
+                  .contains("unstack_grad Y@GRAD=a@GRAD,@EMPTY@ -> X@GRAD=p@GRAD\n"));
+  const std::string what = emissionError("unbind X=p -> Out=a,@EMPTY@\nreduce_sum X=a -> Out=loss", lossOf());
+  EXPECT_EQ(StringRef(what).split(';').first,
+            "[bad_entry] block 0, operator 0 (unbind): slot 'Out' names no variable for result 1, whose gradient is an "
+            "operand of 'X' in the gradient operator");
+  EXPECT_TRUE(StringRef(emitted("conditional_block:1 Cond=c Input=@EMPTY@,p -> Out=a Scope=s\n"
+                                "reduce_sum X=a -> Out=loss\nblock 1 in 0\ntanh X=p -> Out=a",
+                                lossOf())
+                            .ops(0))
+                  .contains(" -> Input@GRAD=@EMPTY@,p@GRAD\n"));
+}
+
+TEST(AppendBackward, E_48_ALossIsATensor) {
+  TestContext context;
+  for (const auto &[kind, dtype, text] :
+       {std::tuple(FluidType::LodTensorArray, std::optional(FluidType::Fp64), "as LOD_TENSOR_ARRAY"),
+        {FluidType::SelectedRows, std::optional(FluidType::Fp64), "as SELECTED_ROWS"},
+        {FluidType::LodTensor, std::nullopt, "without a type"}}) {
+    BlockProgram program = programOf("sum X=p -> Out=loss");
+    BlockVariable &loss = *program.find(0, program.texts.find("loss"));
+    loss.kind = kind;
+    loss.dtype = dtype;
+    EXPECT_EQ(describeWithNotes(appendBackward(context, std::move(program), lossOf()).takeError()),
+              std::string("[bad_entry] the loss 'loss' is declared ") + text +
+                  ", expected a tensor with the type of its elements");
+  }
+}
+
+// What `in_dtype` says, and whether it says anything, is nothing that a run reads.
+TEST(AppendBackward, A_19_TheGradientOfACastHasTheDeclaredType) {
+  TestContext context;
+  for (const char *said : {"", "[\"INT\",2]", "[\"INT\",99]"}) {
+    BlockProgram program = programOf("cast X=p -> Out=a\nreduce_sum X=a -> Out=loss");
+    BlockOp &cast = program.blocks[0].ops[0];
+    cast.attrs = context.attrs({{"out_dtype", "[\"INT\",6]"}});
+    if (*said) cast.attrs = context.withAttrs(cast.attrs, {{"in_dtype", said}});
+    const FluidResult made = cantFail(appendBackward(context, std::move(program), lossOf()));
+    const Attrs &attrs = made.program.blocks[0].ops.back().attrs;
+    EXPECT_EQ(intAttr(attrs, "out_dtype"), 6) << said;
+    EXPECT_EQ(intAttr(attrs, "in_dtype"), 6) << said;
+  }
+}
+
+TEST(AppendBackward, NAME_07_ALaterCallFillsInZerosUnderItsOwnNames) {
+  TestContext context;
+  FluidRequest request = lossOf();
+  FluidResult made = cantFail(appendBackward(
+      context, programOf("unbind X=p -> Out=a,b\nelementwise_mul X=a Y=a -> Out=d\nreduce_sum X=d -> Out=loss"),
+      request));
+  request.priorCalls = 1;
+  const size_t first = made.program.blocks[0].ops.size();
+  made = cantFail(appendBackward(context, std::move(made.program), request));
+  EXPECT_EQ(describeWithNotes(verifyBlocks(made.program)), "success");
+  EXPECT_TRUE(StringRef(dump(made.program, 0, first)).contains("fill_any_like X=b -> Out=grad/grad/b@GRAD\n"));
+}
+
+TEST(AppendBackward, D_28_ABranchKeepsTheNameOfItsGradientWhereAHeadIsGiven) {
+  FluidRequest request = gradientsOf({"a"}, {"p"});
+  request.targetGradients = {"h"};
+  const Emitted program = emitted("conditional_block:1 Cond=c Input=p -> Out=a Scope=s\nassign X=a -> Out=h\n"
+                                  "block 1 in 0\ntanh X=p -> Out=a",
+                                  request);
+  EXPECT_TRUE(StringRef(program.ops(0, 2)).starts_with("assign X=h -> Out=a@GRAD\n")) << program.ops(0, 2);
+  EXPECT_EQ(program.ops(2), "tanh_grad Out=a Out@GRAD=a@GRAD -> X@GRAD=p@GRAD\n");
+}
+
+TEST(AppendBackward, D_28_AnOperandThatABranchListsTwiceHasOneGradient) {
+  const Emitted program = emitted("conditional_block:1 Cond=c Input=p,p -> Out=a Scope=s\nreduce_sum X=a -> Out=loss\n"
+                                  "block 1 in 0\ntanh X=p -> Out=a",
+                                  lossOf());
+  EXPECT_TRUE(StringRef(program.ops(0)).contains(" -> Input@GRAD=p@GRAD\n")) << program.ops(0);
+}
+
+TEST(AppendBackward, D_28_AFlaggedNameThatABranchIsTheFirstToWrite) {
+  const Emitted program = emitted("conditional_block:1 Cond=c Input=p -> Out=ca Scope=s\n"
+                                  "elementwise_mul X=ca Y=x -> Out=b\nreduce_sum X=b -> Out=loss\n"
+                                  "block 1 in 0\ntanh X=p -> Out=ca",
+                                  lossOf());
+  EXPECT_EQ(program.pairs, "p=p@GRAD ");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -1,8 +1,10 @@
 // The canonical form: one node per line, everything the file said, the same bytes again.
+#include "formats/json/reader.h"
 #include "formats/json/writer.h"
 
 #include "ir/graph_builder.h"
 #include "tests/support/small_ops.h"
+#include "tests/support/test_graph.h"
 
 #include "gtest/gtest.h"
 
@@ -44,6 +46,21 @@ TEST(JsonWriter, OriginTakesItsSortedPlace) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find(R"("attrs": {"Z": "2", "__origin__": "1", "a": "1"})"), std::string::npos) << text;
+}
+
+// Without a version, `axis` = -1 of argmax means all axes when it is read (docs/format.md).
+TEST(JsonWriter, IR_14_AGraphOfNoFileIsReadAsItIs) {
+  TestContext context;
+  const auto textOfArgmax = [&](StringRef axis) {
+    GraphBuilder builder(context);
+    const Value x = builder.addVariable("x", Attrs());
+    const NodeId y = cantFail(builder.add(*context.ops.find("argmax"), {x}, {"", context.attrs({{"axis", axis}})}));
+    return written(cantFail(std::move(builder).freeze({Value{y}}, {})).graph);
+  };
+  EXPECT_FALSE(StringRef(textOfArgmax("0")).contains("mxnet_version"));
+  const std::string text = textOfArgmax("-1");
+  const Graph again = cantFail(readJson(context, text, ReadOptions())).graph;
+  EXPECT_EQ(again.attrs(again.heads()[0].node).get("axis"), StringRef("-1")) << text;
 }
 
 TEST(JsonWriter, EmptyGraph) {

@@ -47,6 +47,8 @@ class Backward {
   Expected<FluidResult> run() {
     Expected<ResolvedRequest> resolved = resolveRequest(context, program, request);
     if (!resolved) return resolved.takeError();
+    if (!isAgain && !isInBranch)
+      if (Error error = checkGradientNames(program)) return error;
     targets = std::move(resolved->targets);
     inputs = std::move(resolved->inputs);
     noGradNames = NameSet(resolved->noGradNames);
@@ -184,12 +186,16 @@ class Backward {
   }
 
   /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target. Otherwise
-  /// more contributions arrive, so a copy of the head is one of them (D-25).
+  /// more contributions arrive, so a copy of the head is one of them (D-25). A branch's gradient block reads the gradient of what
+  /// the branch writes under its own name.
   void settleHeads() {
     NameSet read;
-    for (uint32_t i : paths[request.block])
-      forEachVariable(program.blocks[request.block].ops[i].inputs,
-                      [&](TextId name) { read.insert(names.gradient(name)); });
+    for (uint32_t i : paths[request.block]) {
+      const BlockOp &op = program.blocks[request.block].ops[i];
+      const bool isBranch = program.text(op.type) == "conditional_block";
+      forEachVariable(op.inputs, [&](TextId name) { read.insert(names.gradient(name)); });
+      if (isBranch) forEachVariable(op.outputs, [&](TextId name) { read.insert(names.gradient(name)); });
+    }
     NameSet once;
     for (auto [gradient, head] : heads) {
       if (read.contains(gradient) || seeded.contains(gradient) || !once.insert(gradient)) {
@@ -245,7 +251,7 @@ class Backward {
       if (!*isMade)
         if (Error error = maker.make(block, i, cut, inner, ops)) return error;
       const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
-      if (isAgain && !owner) renameAgain(block, i, made);  // a gradient block has names of its own
+      if (isAgain && !owner) renameAgain(block, i, made, cut);  // a gradient block has names of its own
       if (!fed || isFed(made, *fed)) continue;
       arrays.forget(ArrayRef(ops).drop_front(first));
       ops.resize(first);
@@ -292,7 +298,8 @@ class Backward {
   }
 
   /// Names that an earlier call has declared get `grad/` in front (NAME-07).
-  void renameAgain(uint32_t block, uint32_t forward, MutableArrayRef<BlockOp> made) {
+  /// What is cut stays cut.
+  void renameAgain(uint32_t block, uint32_t forward, MutableArrayRef<BlockOp> made, NameSet &cut) {
     NameSet operands;  // also outputs: `sqrt_grad_grad` reads what `sqrt_grad` computes
     const BlockOp &of = program.blocks[block].ops[forward];
     for (const std::vector<BlockSlot> *slots : {&of.inputs, &of.outputs})
@@ -304,19 +311,20 @@ class Backward {
         auto found = renamed.find(name.value);
         if (found != renamed.end()) name = found->second;
         // A gradient that this call has not computed must not be read from an earlier call.
-        else if (isTaken(name) && !arrived.contains(name)) name = nameAgain(name);
+        else if (isTaken(name) && !arrived.contains(name)) name = nameAgain(name, cut);
       });
       forEachVariable(op.outputs, [&](TextId &name) {
-        if (isTaken(name)) name = nameAgain(name);
+        if (isTaken(name)) name = nameAgain(name, cut);
       });
     }
   }
 
-  TextId nameAgain(TextId name) {
+  TextId nameAgain(TextId name, NameSet &cut) {
     std::string again;
     for (uint32_t i = 0; i < numCalls; ++i) again += "grad/";
     const TextId to = program.intern(again + program.text(name).str());
     renamed[name.value] = to;
+    if (cut.contains(name)) cut.insert(to);
     maker.rename(name, to);
     return to;
   }

@@ -79,14 +79,17 @@ class BlockCopier {
   }
   bool carriesGradient(TextId name) const { return gradc::carriesGradient(program, block, name); }
 
-  /// Names whose value a write may destroy: states, and names that are used before they are written.
+  /// Names whose value a write may destroy: states, and names that are used before they are written. A flagged name that a
+  /// branch writes is one too: the flag is not about what the branch computes.
   bool findCandidates() {
     NameSet seen = begun;
     for (const BlockOp &op : ops()) {
       forEachVariable(op.inputs, [&](TextId name) { seen.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
         if (name == kEmptyName || isArray(name)) return;  // a write to an array leaves its other elements
-        if (!seen.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
+        const BlockVariable *variable = op.subBlock ? visible(name) : nullptr;
+        const bool isFlagged = variable && variable->stopsGradient && isFloatTensor(variable);
+        if (!seen.insert(name) || states.contains(name) || handed.contains(name) || isFlagged) candidates.insert(name);
       });
     }
     return !candidates.names().empty();

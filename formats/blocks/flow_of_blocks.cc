@@ -191,7 +191,7 @@ Error BlockReader::readSelectOutput(size_t at) {
                                   {*test, cases[0], cases[1]}, at);
   if (!taken) return taken.takeError();
   for (uint16_t i = 0; i < 2; ++i)
-    if (outs[i] != kEmptyName) write(declared(outs[i]), {taken->node, i, 0});
+    if (outs[i] != kEmptyName) write(declared(outs[i]), stopped(declared(outs[i]), {taken->node, i, 0}, at));
   return Error::success();
 }
 

@@ -42,9 +42,11 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
     if (isUnknown) return failure;
     return std::move(failure).note("the gradient as a graph goes through it");
   }
-  BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
+  BlockOp op = {form.type, {}, {}, attrsOf(block, forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) {
     readSlot(forward, slot, op.inputs.emplace_back());
+    if (slot.base.isValid() && !formOfGradient(program.text(form.type)))
+      if (Error error = checkNamed(block, index, slot, op.inputs.back())) return error;
     if (slot.isAuxiliary && op.inputs.back().variables.empty())
       return failureAt(program, block, index, ErrorKind::BadEntry,
                        "slot '" + program.text(slot.source) + "' has no result 0, which the gradient reads");
@@ -66,7 +68,18 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
   return Error::success();
 }
 
+/// An operator that computes values too, such as `stack` for `unbind`, takes no `@EMPTY@`.
+Error GradientMaker::checkNamed(uint32_t block, uint32_t index, const Slot &slot, const BlockSlot &made) const {
+  const auto at = llvm::find(made.variables, kEmptyName);
+  if (at == made.variables.end()) return Error::success();
+  return failureAt(program, block, index, ErrorKind::BadEntry,
+                   "slot '" + program.text(slot.base) + "' names no variable for result " +
+                       Twine(at - made.variables.begin()) + ", whose gradient is an operand of '" +
+                       program.text(made.name) + "' in the gradient operator");
+}
+
 void GradientMaker::setVariable(TextId gradient, TextId variable) {
+  if (gradient == kEmptyName) return;
   if (gradient.value >= variables.size()) variables.resize(names.texts.size());
   variables[gradient.value] = variable;
 }
@@ -232,9 +245,24 @@ Error GradientMaker::finishRecurrent(uint32_t block, uint32_t index, BlockOp &op
   return Error::success();
 }
 
-Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
+/// Back to the declared type of the operand: `in_dtype` may be missing or say another one, and nothing else reads it.
+Attrs GradientMaker::attrsOfCast(uint32_t block, const BlockOp &forward) {
+  const ArrayRef<TextId> from = program.variables(forward.inputs, "X"), to = program.variables(forward.outputs, "Out");
+  auto typeOf = [&](ArrayRef<TextId> operands, StringRef key) {
+    const BlockVariable *variable = operands.empty() ? nullptr : visibleVariable(program, block, operands.front());
+    if (variable && variable->dtype) return intAttrText(AttrTag::Int, static_cast<int64_t>(*variable->dtype));
+    return forward.attrs.get(key).value_or(intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Fp32))).str();
+  };
+  const std::string in = typeOf(to, "out_dtype"), out = typeOf(from, "in_dtype"), role = intAttrText(AttrTag::Int, 1),
+                    none = stringsAttrText(AttrTag::Strings, {});
+  return context.withAttrs(forward.attrs,
+                           {{"in_dtype", in}, {"op_role", role}, {"op_role_var", none}, {"out_dtype", out}});
+}
+
+Attrs GradientMaker::attrsOf(uint32_t block, const BlockOp &forward, StringRef madeType) {
   const StringRef type = program.text(forward.type);
   const TextId kind = type == "increment" ? program.texts.find(madeType) : forward.type;  // it has two gradients
+  if (type == "cast") return attrsOfCast(block, forward);
   Attrs &attrs = edited[{forward.attrs.id(), kind.value}];
   if (!attrs.isEmpty()) return attrs;
   attrs = forward.attrs;
@@ -242,11 +270,7 @@ Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
                     zero = floatAttrText(AttrTag::Float, 0), one = floatAttrText(AttrTag::Float, 1);
   auto set = [&](StringRef key, StringRef value) { attrs = context.withAttrs(attrs, {{key, value}}); };
   auto keep = [&](StringRef only) { attrs = context.withoutAttrs(attrs, [&](StringRef key) { return key != only; }); };
-  if (type == "cast") {
-    const std::string from = forward.attrs.get("in_dtype").value_or("").str();
-    set("in_dtype", forward.attrs.get("out_dtype").value_or(""));
-    set("out_dtype", from);
-  } else if (type == "increment" && madeType == "assign") {
+  if (type == "increment" && madeType == "assign") {
     attrs = context.withoutAttrs(attrs, [](StringRef key) { return key == "step"; });
   } else if (type == "increment") {
     set("step", floatAttrText(AttrTag::Float, -floatAttr(forward.attrs, "step").value_or(1)));

@@ -45,12 +45,14 @@ class GradientMaker {
   Form parse(llvm::StringRef type, llvm::StringRef text);
   Slot internSlot(const GradientForm::Slot &parts);
   void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
+  llvm::Error checkNamed(uint32_t block, uint32_t index, const Slot &slot, const BlockSlot &made) const;
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
   llvm::Error finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock);
   TextId outerArrayIn(uint32_t block) const;
   void finishBatchNorm(const BlockOp &forward, BlockOp &op);
   void finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock);
-  Attrs attrsOf(const BlockOp &forward, llvm::StringRef madeType);
+  Attrs attrsOf(uint32_t block, const BlockOp &forward, llvm::StringRef madeType);
+  Attrs attrsOfCast(uint32_t block, const BlockOp &forward);
 
   Context &context;
   BlockProgram &program;

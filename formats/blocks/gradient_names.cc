@@ -8,6 +8,7 @@ using namespace llvm;
 namespace gradc {
 
 TextId GradientNames::gradient(TextId name) {
+  if (name == kEmptyName) return kEmptyName;
   if (name.value >= gradients.size()) gradients.resize(texts.size());
   if (!gradients[name.value].isValid()) {
     const TextId gradient = texts.intern((texts.text(name) + "@GRAD").str());

@@ -29,6 +29,12 @@ Error findVariables(const BlockProgram &program, uint32_t block, ArrayRef<std::s
 }
 
 Error checkLoss(const BlockProgram &program, uint32_t block, TextId loss) {
+  if (const BlockVariable *variable = program.find(block, loss);
+      variable && (variable->kind != FluidType::LodTensor || !variable->dtype))
+    return Failure(ErrorKind::BadEntry,
+                   "the loss '" + program.text(loss) + "' is declared " +
+                       (variable->dtype ? "as " + fluidTypeName(variable->kind) : "without a type") +
+                       ", expected a tensor with the type of its elements");
   for (const BlockOp &op : reverse(program.blocks[block].ops))
     if (anyVariable(op.outputs, [&](TextId name) { return name == loss; })) return Error::success();
   return Failure(ErrorKind::NoGraph,

@@ -109,10 +109,14 @@ Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, u
   row->translate(translation);
   Expected<std::vector<OpTranslation::Written>> written = translation.finish();
   if (!written) return written.takeError();
+  const uint32_t numNodes = builder.numNodes();
+  // What is an operand as it is, such as padding by nothing, has a gradient all the same.
+  for (OpTranslation::Written &out : *written)
+    if (builder.kind(out.value.node).isVariable())
+      out.value = {cantFail(builder.add(*context.ops.wellKnown.copy, {out.value}, {""})), 0, 0};
   SmallVector<Value, 4> heads;
   for (const OpTranslation::Written &out : *written)
-    if (!builder.kind(out.value.node).isVariable() && !is_contained(heads, out.value)) heads.push_back(out.value);
-  const uint32_t numNodes = builder.numNodes();
+    if (!is_contained(heads, out.value)) heads.push_back(out.value);
   std::vector<bool> isVariable(numNodes);
   for (uint32_t n = 0; n < numNodes; ++n) isVariable[n] = builder.kind(NodeId(n)).isVariable();
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});

@@ -15,6 +15,12 @@ struct OuterNames {
   NameSet readFirst;  // before an operator that always runs has written them
 };
 
+/// The gradient of a name that is listed twice would arrive twice.
+void dropRepeated(BlockSlot &slot) {
+  NameSet seen;
+  erase_if(slot.variables, [&](TextId name) { return !seen.insert(name); });
+}
+
 void addMissing(BlockProgram &program, uint32_t block, std::vector<BlockSlot> &slots, StringRef slotName,
                 const NameSet &names) {
   const OperandNames known{ArrayRef(slots)};
@@ -66,6 +72,8 @@ void matchOwnerSlots(BlockProgram &program) {
           erase_if(slot.variables,
                    [&](TextId name) { return !inside.written.contains(name) && !is_contained(conditions, name); });
       if (!isFirst) continue;
+      for (BlockSlot &slot : op.inputs) dropRepeated(slot);
+      for (BlockSlot &slot : op.outputs) dropRepeated(slot);
       addMissing(program, block, op.inputs, operands, needed);
       addMissing(program, block, op.outputs, "Out", inside.written);
     }

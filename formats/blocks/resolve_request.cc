@@ -73,6 +73,22 @@ Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &p
   return resolved;
 }
 
+Error checkGradientNames(const BlockProgram &program) {
+  for (uint32_t block = 0; block < program.blocks.size(); ++block)
+    for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
+      const BlockOp &op = program.blocks[block].ops[at];
+      for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+        for (const BlockSlot &slot : *slots)
+          for (TextId name : slot.variables) {
+            if (!program.text(name).contains("@GRAD")) continue;
+            return failureAt(program, block, at, ErrorKind::AmbiguousName,
+                             "'" + program.text(name) + "' in slot '" + program.text(slot.name) +
+                                 "' has a name of a gradient, in a program that has no gradients yet");
+          }
+    }
+  return Error::success();
+}
+
 std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, ArrayRef<TextId> targets) {
   std::vector<TextId> flagged;
   for (TextId name : targets) {

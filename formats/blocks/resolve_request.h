@@ -15,6 +15,9 @@ struct ResolvedRequest {
 llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program,
                                                const FluidRequest &request);
 
+/// In a program that has no gradients yet, no operator uses a name with `@GRAD`, which marks them (E-34). Linear.
+llvm::Error checkGradientNames(const BlockProgram &program);
+
 /// How often the root of the program has been differentiated, as far as it shows: once if it has gradient operators, and as
 /// many times as names have the prefix `grad/`. Linear.
 uint32_t callsOn(const BlockProgram &program);

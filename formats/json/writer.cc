@@ -3,6 +3,7 @@
 
 #include "formats/json/graph_attrs.h"
 #include "formats/json/graph_table.h"
+#include "formats/json/legacy_upgrade.h"
 #include "ir/json_text.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -15,6 +16,15 @@ namespace gradc {
 namespace {
 
 constexpr StringLiteral kOriginKey = "__origin__";
+
+/// Whether a file without a version would be read as another graph (formats/json/legacy_upgrade.h): a graph that no file was
+/// read for may have none.
+bool needsVersion(const Graph &graph) {
+  return any_of(graph.kinds(), [](const KindRef &kind) {
+    if (any_of(kind->bodies, needsVersion)) return true;
+    return kind->op && (kind->op->name == "argmax" || kind->op->name == "argmin") && kind->attrs.get("axis") == "-1";
+  });
+}
 
 /// Appends to a buffer that goes to the stream when it is nearly full, and at the end by an explicit `flush`: the stream
 /// may throw, as one into a string does when memory runs out.
@@ -60,14 +70,16 @@ class Writer {
   explicit Writer(raw_ostream &os) : out(os) {}
 
   void writeRoot(const Graph &graph) {
-    writeGraph(graph, "\n  ", "\n    ", "\n");
+    GraphAttrs attrs = graphAttrsOf(graph);
+    if (needsVersion(graph)) attrs.try_emplace("mxnet_version", GraphAttr::ofInt(kUpgradedVersion));
+    writeGraph(graph, attrs, "\n  ", "\n    ", "\n");
     out << "\n";
     out.flush();
   }
 
  private:
   /// `between` comes before each key of the graph, `beforeNode` before each node, `end` before the last brace.
-  void writeGraph(const Graph &graph, StringRef between, StringRef beforeNode, StringRef end) {
+  void writeGraph(const Graph &graph, const GraphAttrs &attrs, StringRef between, StringRef beforeNode, StringRef end) {
     const StringRef next = between.empty() ? ", " : ",";
     out << "{" << between << "\"nodes\": [";
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
@@ -91,7 +103,7 @@ class Writer {
     }
     out << "]" << next << between << "\"heads\": ";
     writeEntries(graph.heads());
-    if (const GraphAttrs attrs = graphAttrsOf(graph); !attrs.empty()) {
+    if (!attrs.empty()) {
       out << next << between << "\"attrs\": {";
       writeGraphAttrs(attrs, between.empty() ? "" : "\n    ");
       out << between << "}";
@@ -115,7 +127,7 @@ class Writer {
       out << ", \"subgraphs\": [";
       for (size_t i = 0; i < bodies.size(); ++i) {
         if (i) out << ", ";
-        writeGraph(bodies[i], "", "", "");
+        writeGraph(bodies[i], graphAttrsOf(bodies[i]), "", "", "");
       }
       out << "]";
     }

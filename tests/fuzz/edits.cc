@@ -307,6 +307,14 @@ void Editor::duplicateName() {
   anyNode().name = dice.chance(80) ? anyNode().name : dice.chance(50) ? "" : drawGarbage(dice);
 }
 
+/// Many nodes of one name, or without a name.
+void Editor::equalNames() {
+  const std::string name = dice.chance(50) ? "" : anyNode().name;
+  const bool takesAll = dice.chance(40), takesVariables = dice.chance(50);
+  for (SketchNode &node : sketch.nodes)
+    if ((takesAll || node.isVariable() == takesVariables) && dice.chance(80)) node.name = name;
+}
+
 void Editor::addSubgraph() {
   SketchNode *node = anyOf(false);
   if (!node) return;
@@ -363,7 +371,7 @@ void Editor::editGently() {
   if (sketch.nodes.empty()) return;
   const bool hasBodies = llvm::any_of(sketch.nodes, [](const SketchNode &node) { return !node.subgraphs.empty(); });
   if (hasBodies && dice.chance(30) && editInside(true)) return;
-  switch (dice.below(10)) {
+  switch (dice.below(11)) {
     case 0:
     case 1:
     case 2: return changeAttribute(true);
@@ -374,6 +382,7 @@ void Editor::editGently() {
     case 7: return changeGraphAttribute(true);
     case 8: return replaceOperator();
     case 9: return dice.chance(50) ? changeCount() : addControlDep();
+    case 10: return equalNames();
   }
 }
 
@@ -395,7 +404,7 @@ void Editor::editRoughly() {
     case 10: return replaceOperator();
     case 11: return removeNode();
     case 12: return addControlDep();
-    case 13: return duplicateName();
+    case 13: return dice.chance(60) ? duplicateName() : equalNames();
     case 14: return addSubgraph();
     case 15: return changeCount();
   }

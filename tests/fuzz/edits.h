@@ -35,6 +35,7 @@ class Editor {
   void removeNode();
   void addControlDep();
   void duplicateName();
+  void equalNames();
   void addSubgraph();
   void changeCount();
   void wrapInput();

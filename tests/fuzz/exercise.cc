@@ -138,7 +138,6 @@ void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRe
   rereads(annotatePlan(annotate(graph, inference), inference, *plan), (stage + ", planned").str());
 }
 
-/// Variables by name; nothing where several have one name.
 std::optional<StringMap<NodeId>> variablesOf(const Graph &graph) {
   StringMap<NodeId> named;
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
@@ -146,7 +145,6 @@ std::optional<StringMap<NodeId>> variablesOf(const Graph &graph) {
   return named;
 }
 
-/// What is known of the variables of a graph, for those of `lowered`; nothing where names repeat.
 std::optional<InferRequest> knownOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
   const std::optional<StringMap<NodeId>> from = variablesOf(graph), to = variablesOf(lowered);
   if (!from || !to) return std::nullopt;
@@ -173,9 +171,7 @@ bool isTakenApart(const Graph &graph) {
   return false;
 }
 
-/// Whether a body reshapes to a shape that only the reader of the value says. In the gradient that reader may be in the body of
-/// another loop.
-bool takesShapesFromReaders(const Graph &graph, bool isBody = false) {
+bool takesShapesFromReaders(const Graph &graph, bool isBody) {
   return llvm::any_of(graph.kinds(), [&](const KindRef &kind) {
     if (isBody && kind->op && kind->op->name == "Reshape" && !kind->inherited.get("shape") &&
         !kind->inherited.get("target_shape"))
@@ -227,6 +223,8 @@ void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32
   mustHold(verifyGraph(result->graph, 4), stage + ", verified");
   mustHold(checkMutationOrder(result->graph), stage + ", order of mutations");
   rereads(result->graph, stage);
+  if (order == 1 && level == Level::Run && !options.gradientOnly && isKnown && isSmall(inference))
+    checkForms(graph, result->graph, stage);
   // A head gradient of the user's may have another shape than its output (E-38). Without its forward part a graph may have
   // lost what made a variable known.
   const bool mayBeUnknown =
@@ -253,6 +251,8 @@ void Trial::checkPasses(const Graph &graph, const Inference &inference) {
   checkGraph(ordered->graph, *shapes, "graph");
   if (isKnown) countNodes(ordered->graph, Reached::Inferred);
   if (isKnown && level == Level::Run) checkRun(ordered->graph, *shapes, "graph");
+  if (isKnown && level == Level::Run && isSmall(*shapes)) checkForms(graph, ordered->graph, "put in order");
+  if (isKnown && (isUsual || dice.chance(30))) checkLoweredGradient(ordered->graph, *shapes);
   const uint32_t orders = ordered->graph.numNodes() > kManyNodes ? 1 : 2;
   for (uint32_t order = 1; order <= orders; ++order) checkGradient(ordered->graph, *shapes, order);
 }

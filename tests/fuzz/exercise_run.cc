@@ -108,6 +108,39 @@ void Trial::countDifferentiated(const Graph &graph, const GradientRequest &reque
   }
 }
 
+std::optional<std::vector<Array>> Trial::headsIn(bool isTraining, const Graph &graph, StringRef stage) {
+  SessionOptions options;
+  options.initSeed = 1;
+  options.exec.seed = 1;
+  options.exec.isTraining = isTraining;
+  options.exec.backend = Backend::Reference;
+  Expected<Session> session = Session::create(ctx, graph, {}, options);
+  if (!session) return isFine(session.takeError(), stage), std::nullopt;
+  if (!isFine(session->run(1), stage)) return std::nullopt;
+  std::vector<Array> heads;
+  for (size_t i = 0; i < graph.heads().size(); ++i) {
+    const TensorRef head = session->head(i);
+    heads.push_back({head.dtype, head.shape.vec(), {}});
+    if (head.data) heads.back().bytes.assign(head.as<char>(), head.as<char>() + head.bytes());
+  }
+  return heads;
+}
+
+void Trial::checkForms(const Graph &graph, const Graph &pass, StringRef stage) {
+  if (!isUsual && !dice.chance(30)) return;
+  for (bool isTraining : {false, true}) {
+    const std::string where = (stage + (isTraining ? ", in training" : ", in inference")).str();
+    const std::optional<std::vector<Array>> before = headsIn(isTraining, graph, where),
+                                            after = before ? headsIn(isTraining, pass, where) : std::nullopt;
+    if (!before || !after) continue;
+    for (size_t i = 0; i < std::min(before->size(), after->size()); ++i)
+      // What is drawn for a variable that nothing reads depends on who reads it after the pass.
+      if (!graph.isVariable(graph.heads()[i].node) && (*before)[i].bytes != (*after)[i].bytes &&
+          !(*before)[i].bytes.empty() && !(*after)[i].bytes.empty())
+        report(where + ": head " + Twine(i) + " is another one");
+  }
+}
+
 void Trial::checkDifferences(const Graph &graph, const SessionOptions &session) {
   GradcheckOptions options;
   options.session = session;
@@ -120,9 +153,13 @@ void Trial::checkDifferences(const Graph &graph, const SessionOptions &session) 
   if (!report) isFine(report.takeError(), "gradcheck");
 }
 
-void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef stage) {
+bool Trial::isSmall(const Inference &inference) const {
   const std::optional<int64_t> bytes = bytesOf(inference);
-  if (!bytes || *bytes > maxRunBytes) return;
+  return bytes && *bytes <= maxRunBytes;
+}
+
+void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef stage) {
+  if (!isSmall(inference)) return;
   SessionOptions options;
   options.initSeed = 1 + dice.below(4);
   options.exec.seed = *options.initSeed;
@@ -135,6 +172,14 @@ void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef s
   if (!session) return void(isFine(session.takeError(), where));
   if (!isFine(session->run(1), where)) return;
   countNodes(graph, Reached::Run);
+  // A graph that runs in one form runs in the other.
+  SessionOptions otherForm = options;
+  otherForm.exec.isTraining = !options.exec.isTraining;
+  if (isUsual || dice.chance(60)) {
+    Expected<Session> other = Session::create(ctx, graph, {}, otherForm);
+    if (!other) return report(where + " in the other form: " + textOf(other.takeError()));
+    isFine(other->run(1), where + " in the other form");
+  }
   if (!isUsual && dice.chance(4)) checkDifferences(graph, options);
   if (isTwice) {
     // Neither memory shared in place nor what memory held before makes a difference.

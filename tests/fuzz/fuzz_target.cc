@@ -4,6 +4,8 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
+#include "tests/fuzz/program_edits.h"
+#include "tests/fuzz/programs.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -21,8 +23,11 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 namespace {
 
+/// What a file is: levels `read`, `plan` and `run` are of graphs.
+enum class FileKind : uint8_t { Graph, Arrays, Program };
+
 struct Harness {
-  bool readsArrays = false;  // level `arrays`: files of arrays, not graphs
+  FileKind kind = FileKind::Graph;
   OpRegistry ops;
   ExerciseOptions options;
   Tally tally;
@@ -33,11 +38,18 @@ struct Harness {
   Harness() {
     registerBuiltinOps(ops);
     if (const char *level = std::getenv("GRADC_FUZZ_LEVEL")) {
-      readsArrays = llvm::StringRef(level) == "arrays";
+      if (llvm::StringRef(level) == "arrays") kind = FileKind::Arrays;
+      if (llvm::StringRef(level) == "programs") kind = FileKind::Program;
       if (std::optional<Level> parsed = parseLevel(level)) options.level = *parsed;
     }
     if (const char *file = std::getenv("GRADC_FUZZ_TALLY")) tallyFile = file;
     if (const char *folder = std::getenv("GRADC_FUZZ_KEEP")) keepFolder = folder;
+  }
+  std::string finding() {
+    ArrayTally arrays;
+    if (kind == FileKind::Arrays) return exerciseArrays(input, arrays);
+    return kind == FileKind::Program ? exerciseProgram(ops, input, options, tally)
+                                     : exercise(ops, input, options, tally);
   }
   ~Harness() {
     if (!tallyFile.empty()) tally.addTo(tallyFile);
@@ -67,6 +79,12 @@ const Grammar &grammar() {
   return object;
 }
 
+/// Sound programs. Made when the first mutation is requested.
+const std::vector<std::string> &programs() {
+  static const std::vector<std::string> texts = programSeeds();
+  return texts;
+}
+
 /// What findings of one kind share: no numbers, nothing quoted.
 std::string sketchOfMessage(llvm::StringRef message) {
   std::string sketch;
@@ -89,12 +107,12 @@ llvm::StringRef view(const uint8_t *data, size_t size) { return {reinterpret_cas
 }  // namespace
 
 /// With GRADC_FUZZ_EXPORT, writes a graph for each operator and the corpus into that folder, as seeds, or the files of arrays
-/// at level `arrays`, and ends the program.
+/// or the programs at their levels, and ends the program.
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = std::getenv("GRADC_FUZZ_EXPORT");
   if (!folder) return 0;
-  if (harness().readsArrays) {
-    const std::vector<std::string> seeds = arraySeeds();
+  if (harness().kind != FileKind::Graph) {
+    const std::vector<std::string> seeds = harness().kind == FileKind::Arrays ? arraySeeds() : programs();
     for (size_t i = 0; i < seeds.size(); ++i)
       std::ofstream(std::string(folder) + "/seed" + std::to_string(i), std::ios::binary) << seeds[i];
     std::exit(0);
@@ -128,9 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Harness &h = harness();
   h.input = view(data, size);
   h.wasKept = false;
-  ArrayTally arrays;
-  const std::string finding =
-      h.readsArrays ? exerciseArrays(h.input, arrays) : exercise(h.ops, h.input, h.options, h.tally);
+  const std::string finding = h.finding();
   if (!finding.empty()) {
     std::fprintf(stderr, "finding: %s\n", finding.c_str());
     if (h.keepFolder.empty()) std::abort();
@@ -142,22 +158,28 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
   constexpr unsigned kBytesEvery = 12;
-  if (harness().readsArrays) {
-    const std::string seedText = view(data, size).str();
-    testing::Dice dice(seed);
-    const size_t length = seed % 2 ? give(editedArrayFile(seedText, dice), data, maxSize) : 0;
-    return length ? length : LLVMFuzzerMutate(data, size, maxSize);
+  testing::Dice dice(seed);
+  size_t length = 0;
+  switch (harness().kind) {
+    case FileKind::Arrays:
+      if (seed % 2) length = give(editedArrayFile(view(data, size).str(), dice), data, maxSize);
+      break;
+    case FileKind::Program:
+      if (seed % kBytesEvery) length = give(editedProgram(view(data, size), programs(), dice), data, maxSize);
+      break;
+    case FileKind::Graph:
+      if (seed % kBytesEvery) length = give(grammar().mutate(view(data, size), seed), data, maxSize);
+      break;
   }
-  if (seed % kBytesEvery == 0) return LLVMFuzzerMutate(data, size, maxSize);
-  const size_t length = give(grammar().mutate(view(data, size), seed), data, maxSize);
   return length ? length : LLVMFuzzerMutate(data, size, maxSize);
 }
 
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *left, size_t leftSize, const uint8_t *right,
                                             size_t rightSize, uint8_t *out, size_t maxSize, unsigned seed) {
-  if (harness().readsArrays) {
-    testing::Dice dice(seed);
+  testing::Dice dice(seed);
+  if (harness().kind == FileKind::Arrays)
     return give(editedArrayFile({view(left, leftSize).str(), view(right, rightSize).str()}, dice), out, maxSize);
-  }
+  if (harness().kind == FileKind::Program)
+    return give(joinedPrograms(view(left, leftSize), view(right, rightSize), dice), out, maxSize);
   return give(grammar().cross(view(left, leftSize), view(right, rightSize), seed), out, maxSize);
 }

@@ -28,7 +28,10 @@ while (($#)); do
   esac
   shift
 done
-[[ $level =~ ^(read|plan|run|arrays)$ ]] || die "--level is read, plan, run or arrays"
+[[ $level =~ ^(read|plan|run|arrays|programs)$ ]] || die "--level is read, plan, run, arrays or programs"
+# What is a file of its own kind has seeds of its own.
+isGraph=1
+[[ $level != arrays && $level != programs ]] || isGraph=0
 [[ -n $seconds || ${#files[@]} -gt 0 ]] || die "how many seconds?"
 
 export GRADC_FUZZ_LEVEL=$level
@@ -49,8 +52,9 @@ if [[ $level == read || $level == plan ]]; then
 fi
 [[ $level != read ]] || limits+=(-max_len=2000 -mutate_depth=1 -use_counters=0 -use_memcmp=0)
 [[ $level != plan ]] || limits+=(-max_len=4000)
+[[ $level != programs ]] || limits+=(-max_len=20000)
 findings=$dir/findings corpus=$dir/corpus-$level seeds=$dir/seeds seeded=$dir/seeded
-[[ $level != arrays ]] || seeds=$dir/seeds-arrays seeded=$dir/seeded-arrays
+((isGraph)) || seeds=$dir/seeds-$level seeded=$dir/seeded-$level
 # With --keep-going, what need not end a process is kept there; the rest is a file of libFuzzer's in $findings.
 kept=''
 ((keep_going)) && kept=$findings
@@ -84,8 +88,8 @@ fi
 # Made anew for every build: the operators may be others.
 if [[ ! $seeded -nt $FUZZ_TARGET ]]; then
   rm -rf "$seeds" && mkdir -p "$seeds" && GRADC_FUZZ_EXPORT=$seeds "$FUZZ_TARGET" || die "the seeds could not be made"
-  find "$seeds" -type f -size +11 -delete
-  [[ $level == arrays ]] || find testdata -name '*.json' -size -12 -exec grep -q '"nodes"' {} \; -print |
+  ((!isGraph)) || find "$seeds" -type f -size +11 -delete
+  ((!isGraph)) || find testdata -name '*.json' -size -12 -exec grep -q '"nodes"' {} \; -print |
     while read -r file; do cp "$file" "$seeds/${file//\//_}"; done
   touch "$seeded"
 fi
