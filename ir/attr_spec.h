@@ -11,8 +11,8 @@
 // destructible: text and lists point into the kind they belong to. A host that knows its attributes only at run time
 // fills in rows itself: every function receives its row, and with it `user`.
 // Member types: bool, int64_t, double, std::optional<int64_t>, std::optional<double>, DType, llvm::StringRef,
-// Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`, None for no elements), std::optional<Dims> (None is not `()`), OptDims (elements
-// may be None), llvm::ArrayRef<double>, and any enum class E for which
+// Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`, None for no elements), std::optional<Dims> (None is not `()`), OptDims
+// (elements may be None), llvm::ArrayRef<double>, and any enum class E for which
 // `constexpr llvm::ArrayRef<llvm::StringRef> enumNames(E)` lists the spellings in order of value.
 #pragma once
 

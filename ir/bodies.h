@@ -1,4 +1,5 @@
-// Graphs within graphs: the bodies of a node, which control flow and the fused operators of other frameworks have.
+// Graphs within graphs: the bodies of a node, which control flow and the fused operators of other frameworks have
+//
 #pragma once
 
 #include "ir/dense_map.h"
@@ -25,8 +26,8 @@ struct NestedGraph {
   uint32_t body = 0;    // position among the owner's bodies
 };
 
-/// The root, then every graph below it once, however often it is used. The graph of the listed owner comes before the body;
-/// graphs of its other owners may come after it. Linear.
+/// The root, then every graph below it once, however often it is used. The graph of the listed owner comes before the
+/// body; graphs of its other owners may come after it. Linear.
 std::vector<NestedGraph> nestedGraphs(const Graph &root);
 
 /// Identifies a body within one Context: equal bodies share both pointers, different ones at most one.
@@ -46,7 +47,8 @@ std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers)
 /// "node 'loop' > body" from the root down to `list[position]`; empty for the root.
 std::string bodyPath(llvm::ArrayRef<NestedGraph> list, size_t position);
 
-/// Turns an error about a node of a body into one about the graph of its owner; the message begins "node 'loop' > body > ".
+/// Turns an error about a node of a body into one about the graph of its owner; the message begins
+/// "node 'loop' > body > ".
 llvm::Error withinBody(llvm::Error error, const Graph &graph, NodeId owner, uint32_t body);
 /// The same from `list[position]` up to the root, `list[0]`.
 llvm::Error withinBody(llvm::Error error, llvm::ArrayRef<NestedGraph> list, size_t position);

@@ -123,8 +123,8 @@ static BitVector readEntries(const Graph &graph) {
   return isRead;
 }
 
-// Inputs of a body that are given one operand share its memory: what one overwrites, the other must not use. Returns the
-// first such pair, the input that is overwritten before the other.
+// Inputs of a body that are given one operand share its memory: what one overwrites, the other must not use. Returns
+// the first such pair, the input that is overwritten before the other.
 static std::optional<std::pair<size_t, size_t>> sharedWrite(const BodyFlow::Body &body,
                                                             function_ref<bool(size_t)> isMutated,
                                                             function_ref<bool(size_t)> isUsed) {
@@ -160,7 +160,8 @@ void FlowBuilder::lookAtOperands(size_t b) {
                       Twine(body.operandOf[shared->first]) + " of the node");
 }
 
-// A state is in place if the node of its head may compute the head in the state's memory, and nothing else in the loop reads it.
+// A state is in place if the node of its head may compute the head in the state's memory, and nothing else in the loop
+// reads it.
 void FlowBuilder::findInPlaceStates() {
   if (made.states.empty()) return;
   const Graph &body = kind.bodies.back();

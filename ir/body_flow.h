@@ -1,7 +1,8 @@
-// How a node uses its bodies: which operand each of their inputs receives, and which output each of their heads becomes.
+// How a node uses its bodies: which operand each of their inputs receives, and which output each of their heads
+// becomes.
 //
-// An operator with bodies declares this once per kind (OpDef::flow). Inference, planning, execution and the gradient work on
-// the flow, so they handle a host's own loop like any other. Tested by tests/control_flow_test.cc
+// An operator with bodies declares this once per kind (OpDef::flow). Inference, planning, execution and the gradient
+// work on the flow, so they handle a host's own loop like any other. Tested by tests/control_flow_test.cc
 #pragma once
 
 #include "ir/dim.h"
@@ -47,8 +48,8 @@ struct BodyFlow {
   std::vector<bool> isRead;     // by operand: read by a body, or as a start value or count
   std::vector<bool> isMutated;  // by operand: a body overwrites it
   std::vector<bool> isStacked;  // by output of the node: one row per step; rows of steps not run: see isShort
-  /// By output: a stack of a loop that may end early, whose rows of steps that do not run stay unwritten; in other stacks they
-  /// are zeros. Outputs added for a gradient always are.
+  /// By output: a stack of a loop that may end early, whose rows of steps that do not run stay unwritten; in other
+  /// stacks they are zeros. Outputs added for a gradient always are.
   std::vector<bool> isShort;
   std::optional<uint32_t> countOperand;    // the most steps to run
   std::optional<uint32_t> countOutput;     // int64, shape (1,): the number of steps run
@@ -75,18 +76,20 @@ struct BodyFlow {
 inline bool isUnreadInside(const NodeKind &kind, size_t input) { return !kind.flow->isRead[input]; }
 inline bool isMutatedInside(const NodeKind &kind, size_t input) { return kind.flow->isMutated[input]; }
 
-/// OpDef::shape and OpDef::dtype of operators with a flow: through the bodies, both ways (INF-16). Sliced operands and stacked
-/// outputs have one length (E-27), a state keeps its shape and type (E-28), a decision has one element and branches agree (E-29).
+/// OpDef::shape and OpDef::dtype of operators with a flow: through the bodies, both ways (INF-16). Sliced operands and
+/// stacked outputs have one length (E-27), a state keeps its shape and type (E-28), a decision has one element and
+/// branches agree (E-29).
 void inferFlowShapes(ShapeInference &s);
 void inferFlowTypes(DTypeInference &t);
 
-/// OpDef::kernel of operators with a flow: runs the bodies. The random numbers of a step depend on the node's key and the row.
+/// OpDef::kernel of operators with a flow: runs the bodies. The random numbers of a step depend on the node's key and
+/// the row.
 void runFlow(const KernelCall &call);
-/// Bytes that runFlow needs besides the workspace of the bodies: two alternating buffers per state, or one if it is in place. A
-/// requested output serves as one of them. Endless beyond 64 bits.
+/// Bytes that runFlow needs besides the workspace of the bodies: two alternating buffers per state, or one if it is in
+/// place. A requested output serves as one of them. Endless beyond 64 bits.
 Dim flowWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<Request> requests);
-/// By head of a body, Write or Null: whether it must be computed, because its output is requested, the next step reads it, or it is
-/// a decision. Linear.
+/// By head of a body, Write or Null: whether it must be computed, because its output is requested, the next step reads
+/// it, or it is a decision. Linear.
 std::vector<Request> headRequests(const BodyFlow &flow, size_t body, size_t numHeads, llvm::ArrayRef<Request> requests);
 
 /// The variables of a body, in id order.
@@ -100,8 +103,8 @@ class FlowBuilder {
 
   /// Appends `count` operands of one role.
   void addOperands(BodyFlow::Operand role, size_t count);
-  /// Adds the next body, whose input i receives operand operandOf[i]; `list` names the attribute that holds operandOf. If the
-  /// node lacks its second branch, output i of that branch is operand operandOf[i].
+  /// Adds the next body, whose input i receives operand operandOf[i]; `list` names the attribute that holds operandOf.
+  /// If the node lacks its second branch, output i of that branch is operand operandOf[i].
   void addBody(llvm::StringRef list, llvm::ArrayRef<int64_t> operandOf);
   /// Adds the next body, whose inputs are in several lists: element i of a list is the position of the body input that
   /// receives operand firstOperand + i.
@@ -113,7 +116,8 @@ class FlowBuilder {
   void addBody(llvm::ArrayRef<Locations> lists);
   /// The next `count` heads of the body added last become the outputs from `firstOutput` on.
   void addHeads(size_t count, size_t firstOutput, bool isStacked);
-  /// The next head of the body added last becomes the next value of the state that starts with the operand, or with zeros.
+  /// The next head of the body added last becomes the next value of the state that starts with the operand, or with
+  /// zeros.
   void addState(size_t operand, size_t output, bool startsAtZero = false);
   /// A check specific to the operator.
   void expect(bool holds, const llvm::Twine &text);
@@ -121,8 +125,8 @@ class FlowBuilder {
   BodyFlow &flow() { return made; }
   /// Whether a check failed; nothing more is examined then.
   bool hasFailed() const { return failed; }
-  /// Checks that every head of every body is mapped. If the flow has one body more than the kind, Context::kind adds a body that
-  /// yields its inputs.
+  /// Checks that every head of every body is mapped. If the flow has one body more than the kind, Context::kind adds a
+  /// body that yields its inputs.
   llvm::Expected<BodyFlow> finish() &&;
 
  private:

@@ -17,8 +17,8 @@ struct BodyRole {
   bool isKnown() const { return !name.empty(); }
 };
 
-/// Of the variable `input` of `list[position]`, and of a head of it, for its listed owner. Unknown for the root, and if the
-/// owner does not say what it does with its bodies.
+/// Of the variable `input` of `list[position]`, and of a head of it, for its listed owner. Unknown for the root, and if
+/// the owner does not say what it does with its bodies.
 BodyRole inputRole(llvm::ArrayRef<NestedGraph> list, size_t position, NodeId input);
 BodyRole headRole(llvm::ArrayRef<NestedGraph> list, size_t position, size_t head);
 

@@ -36,20 +36,20 @@ class Context {
   /// The list without the keys `drop` accepts.
   Attrs withoutAttrs(const Attrs &base, llvm::function_ref<bool(llvm::StringRef key)> drop);
 
-  /// The kind of a node; parses and checks the attributes on first use (BadAttribute, REG-19). Bodies are nested at most
-  /// kMaxBodyNesting deep (BadJson).
+  /// The kind of a node; parses and checks the attributes on first use (BadAttribute, REG-19). Bodies are nested at
+  /// most kMaxBodyNesting deep (BadJson).
   llvm::Expected<KindRef> kind(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Graph> bodies = {}) {
     return kind(op, attrs, op.name, bodies);
   }
   /// The same under one of the operator's other names, which is kept.
   llvm::Expected<KindRef> kind(const OpDef &op, const Attrs &attrs, llvm::StringRef spelling,
                                llvm::ArrayRef<Graph> bodies = {});
-  /// A kind that differs from `like` in attributes and bodies: the same operator under the same name, known or not, or a
-  /// variable, which has no bodies. Errors as above.
+  /// A kind that differs from `like` in attributes and bodies: the same operator under the same name, known or not, or
+  /// a variable, which has no bodies. Errors as above.
   llvm::Expected<KindRef> kindLike(const NodeKind &like, const Attrs &attrs, llvm::ArrayRef<Graph> bodies);
   KindRef variableKind(const Attrs &attrs);
-  /// KindRef of an unknown operator with `numOutputs` outputs and any number of inputs. BadJson where bodies are nested
-  /// too deep.
+  /// KindRef of an unknown operator with `numOutputs` outputs and any number of inputs. BadJson where bodies are
+  /// nested too deep.
   llvm::Expected<KindRef> opaqueKind(llvm::StringRef opName, const Attrs &attrs, uint32_t numOutputs,
                                      llvm::ArrayRef<Graph> bodies = {});
 

@@ -16,7 +16,8 @@
 
 namespace gradc {
 
-/// Stable kinds of the error catalogue. `errorKindName` is what scripts compare, `errorRow` the row (E-xx) it stands for.
+/// Stable kinds of the error catalogue. `errorKindName` is what scripts compare, `errorRow` the row (E-xx) it stands
+/// for.
 enum class ErrorKind : uint8_t {
   Unreachable,        // E-01
   NotDifferentiable,  // E-02

@@ -120,7 +120,8 @@ template <class Facts> class FlowInference {
       if (flow.isStack[operand]) in.push_back(facts.rowOfStack(given));
       else in.push_back(flow.operands[operand] == BodyFlow::Operand::Rows ? facts.rowOf(given) : given);
     }
-    // First without what is known of the outputs: a contradiction with them is then reported at the node, not inside the body.
+    // First without what is known of the outputs: a contradiction with them is then reported at the node, not inside
+    // the body.
     if (!inference.bodies(b, in, heads)) return;
     if (!flow.isDecision(b)) {
       bool isRefined = false;

@@ -6,11 +6,11 @@
 //     if (g.wants(1)) g.dx(1, g.emit(kMul, {g.dy(0), g.x(0)}));
 //   }
 //
-// A rule is pure: it reads, emits nodes, and gives a gradient (`dx`) or states its absence (`noGrad`) once for every requested
-// input. Mistakes (a wrong index, a wrong number of operands, an operand that does not exist) are kept for the driver, which
-// stops at the first; until then a mistaken call returns some valid value, so rules stay straight-line.
-// Rules are shape-free: where a broadcast is undone they emit an operator that takes the shape from a value
-// (`_sum_like(v, x)`). They see only the element types known before they run (`dtype`).
+// A rule is pure: it reads, emits nodes, and gives a gradient (`dx`) or states its absence (`noGrad`) once for every
+// requested input. Mistakes (a wrong index, a wrong number of operands, an operand that does not exist) are kept for
+// the driver, which stops at the first; until then a mistaken call returns some valid value, so rules stay
+// straight-line. Rules are shape-free: where a broadcast is undone they emit an operator that takes the shape from a
+// value (`_sum_like(v, x)`). They see only the element types known before they run (`dtype`).
 #pragma once
 
 #include "ir/error.h"
@@ -39,8 +39,8 @@ class RuleContext {
   Context &context() const { return builder.context(); }
   const NodeKind &kind() const { return nodeKind; }
   template <class P> const P &params() const { return nodeKind.params<P>(); }
-  /// The node's attributes; fused backward operators take them over as they are. Those that its operator does not know are
-  /// left out, unless they are annotations (`__x__`): to another operator they could mean something.
+  /// The node's attributes; fused backward operators take them over as they are. Those that its operator does not know
+  /// are left out, unless they are annotations (`__x__`): to another operator they could mean something.
   const Attrs &attrs() const { return nodeKind.inherited; }
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const { return nodeKind.numOutputs; }
@@ -186,8 +186,8 @@ struct ShapeLookup {
 
 /// Expresses each output of a node in simpler operators: `d.y(0, d.emit(kMul, {d.x(0), d.x(1)}))`.
 ///
-/// Shapes are best taken from a value when the graph runs (`_sum_like`, `reshape_like`). A rule that must know a rank or the
-/// size of an axis looks up only that; if it is unknown, the decomposition is refused.
+/// Shapes are best taken from a value when the graph runs (`_sum_like`, `reshape_like`). A rule that must know a rank
+/// or the size of an axis looks up only that; if it is unknown, the decomposition is refused.
 class DecomposeRule : public RuleContext {
  public:
   DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin);
@@ -206,7 +206,8 @@ class DecomposeRule : public RuleContext {
   Value output(size_t i) { return check(i, outputs.size(), "reads output") ? outputs[i] : Value(); }
 
   void setShapes(ShapeLookup lookup) { shapes = lookup; }
-  /// What is known of a shape. While gradients are built, only shapes of earlier entries are, from GradientOptions::inference.
+  /// What is known of a shape. While gradients are built, only shapes of earlier entries are, from
+  /// GradientOptions::inference.
   ShapeRef shape(Value v) const { return shapes.find ? shapes.find(shapes.driver, v) : ShapeRef(); }
   /// Output i of the node itself, to look up its shape: no emitted node may read it.
   Value self(size_t i) { return Value{node, static_cast<uint16_t>(i), 0}; }
@@ -220,7 +221,8 @@ class DecomposeRule : public RuleContext {
 
   /// Nodes emitted as gradients, each with the node it is the gradient of.
   llvm::ArrayRef<std::pair<NodeId, NodeId>> fusedNodes() const { return gradientNodes; }
-  /// Later and earlier node of each `wait`. The caller that applies the rule adds the dependencies, as it may replace the nodes.
+  /// Later and earlier node of each `wait`. The caller that applies the rule adds the dependencies, as it may replace
+  /// the nodes.
   llvm::ArrayRef<std::pair<NodeId, NodeId>> waits() const { return waiting; }
 
  private:

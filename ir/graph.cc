@@ -43,8 +43,8 @@ size_t Graph::heapBytes() const {
 
 namespace {
 
-/// Compares graphs, and each pair of bodies once. Within one Context equal kinds are one object; across Contexts they are
-/// compared by content.
+/// Compares graphs, and each pair of bodies once. Within one Context equal kinds are one object; across Contexts they
+/// are compared by content.
 class Comparison {
  public:
   bool isSame(const Graph &a, const Graph &b) {

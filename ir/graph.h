@@ -104,7 +104,8 @@ struct InputLists {
 };
 InputLists listInputs(const Graph &graph);
 
-/// By variable: the first node that reads an entry of it at a mutated position; invalid if there is none. Indexed by node.
+/// By variable: the first node that reads an entry of it at a mutated position; invalid if there is none. Indexed by
+/// node.
 std::vector<NodeId> listMutators(const Graph &graph);
 
 }  // namespace gradc

@@ -1,8 +1,8 @@
 // The only way to make graphs: append nodes, optionally over a frozen base that is not copied, then freeze.
 //
-// Ids below `base.numNodes()` denote nodes of the base. `freeze` establishes canonical form, once for every reader and pass:
-// iterative depth-first search from the heads, unreachable nodes dropped, cycles found, ids renumbered. When the
-// heads begin with the base's own, base ids are unchanged: a stable prefix of the result.
+// Ids below `base.numNodes()` denote nodes of the base. `freeze` establishes canonical form, once for every reader and
+// pass: iterative depth-first search from the heads, unreachable nodes dropped, cycles found, ids renumbered.
+// When the heads begin with the base's own, base ids are unchanged: a stable prefix of the result.
 #pragma once
 
 #include "ir/dense_map.h"
@@ -37,7 +37,8 @@ class GraphBuilder {
 
   Value addVariable(llvm::StringRef name, const Attrs &attrs);
   /// Parses attributes, checks arity (E-42) and output indices (E-48). Variables among the inputs are read at their
-  /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is not a variable).
+  /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is not a
+  /// variable).
   llvm::Expected<NodeId> add(const OpDef &op, llvm::ArrayRef<Value> inputs, const NodeSpec &spec);
   /// The builder's id of an existing kind, or of Context::kind(op, attrs, bodies).
   KindId kindId(const KindRef &kind);
@@ -58,8 +59,8 @@ class GraphBuilder {
   void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
   void addControlDep(NodeId n, NodeId dep);
   void setOrigin(NodeId n, NodeId origin);
-  /// Replaces input `index` of a node of this builder (not of the base). File readers use it for forward references; freeze
-  /// finds a cycle made this way.
+  /// Replaces input `index` of a node of this builder (not of the base). File readers use it for forward references;
+  /// freeze finds a cycle made this way.
   void setInput(NodeId n, size_t index, Value value);
   /// Gives a node of this builder another kind with as many inputs and outputs.
   void setKind(NodeId n, KindId kind) { kinds[n.value - numBase] = kind; }
@@ -74,8 +75,8 @@ class GraphBuilder {
   NodeId origin(NodeId n) const { return n.value < numBase ? base.origin(n) : origins[n.value - numBase]; }
   uint32_t numOutputs(NodeId n) const { return kind(n).numOutputs; }
 
-  /// Makes the graph. Fails on a cycle (E-43), on an output index a node does not have (E-48), and when outputs, inputs, control
-  /// dependencies or bytes of names exceed 32 bits (TooLarge).
+  /// Makes the graph. Fails on a cycle (E-43), on an output index a node does not have (E-48), and when outputs,
+  /// inputs, control dependencies or bytes of names exceed 32 bits (TooLarge).
   llvm::Expected<Frozen> freeze(llvm::ArrayRef<Value> heads, GraphTable table) &&;
 
  private:

@@ -1,6 +1,6 @@
-// What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning found,
-// what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes use this form.
-// Tested by tests/graph_table_test.cc
+// What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning
+// found, what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes
+// use this form. Tested by tests/graph_table_test.cc
 #pragma once
 
 #include "ir/ids.h"
@@ -18,8 +18,8 @@ namespace gradc {
 
 class Graph;
 
-/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of any other
-/// kind, so that nothing in a file is lost.
+/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of any
+/// other kind, so that nothing in a file is lost.
 struct GraphAttr {
   enum class Kind : uint8_t { Int, SizeT, Str, ListInt, ListStr, ListShape, Raw };
   Kind kind = Kind::Int;
@@ -153,10 +153,10 @@ struct Renumbering {
       {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
 };
 
-/// Turns the table of an old graph into that of `graph`. Lists with one element per old node or entry, whoever wrote them,
-/// are permuted. If nodes were added, or an operator's number of outputs changed, they are dropped, and the names of the
-/// attributes that spell them are returned. Ids are renumbered; a pair that lost a value is dropped, as is a constant that is
-/// gone or became a variable. Linear.
+/// Turns the table of an old graph into that of `graph`. Lists with one element per old node or entry, whoever wrote
+/// them, are permuted. If nodes were added, or an operator's number of outputs changed, they are dropped, and the names
+/// of the attributes that spell them are returned. Ids are renumbered; a pair that lost a value is dropped, as is a
+/// constant that is gone or became a variable. Linear.
 std::vector<std::string> remap(GraphTable &table, const Renumbering &renumbering, const Graph &graph);
 
 }  // namespace gradc

@@ -1,4 +1,5 @@
-// Loops over the conversions: with F16C where the processor has it, which gives the same bits. Tested by tests/half_test.cc
+// Loops over the conversions: with F16C where the processor has it, which gives the same bits. Tested by
+// tests/half_test.cc
 #include "ir/half.h"
 
 #include <cassert>
@@ -34,8 +35,8 @@ __attribute__((target("avx,f16c"))) void narrowWithF16c(const float *from, uint1
 
 bool hasF16c() { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
 
-/// Truncates to float and sets the last bit if that was inexact. Rounding the result to a format with at least two bits less
-/// then gives the same as rounding the value itself.
+/// Truncates to float and sets the last bit if that was inexact. Rounding the result to a format with at least two bits
+/// less then gives the same as rounding the value itself.
 float roundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || value != value) return nearest;

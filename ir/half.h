@@ -1,7 +1,7 @@
 // float16 (IEEE 754 binary16) and bfloat16 as they are stored, and their conversions from and to float32.
 //
-// Narrowing rounds to nearest, ties to even; overflow gives infinity. NaN becomes a quiet NaN with the same sign and as many
-// leading payload bits as fit. Results are the same bits on every processor.
+// Narrowing rounds to nearest, ties to even; overflow gives infinity. NaN becomes a quiet NaN with the same sign and as
+// many leading payload bits as fit. Results are the same bits on every processor.
 // Tested by tests/half_test.cc
 #pragma once
 

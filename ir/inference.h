@@ -13,8 +13,8 @@ namespace gradc {
 /// The end of a message about dimensions that no tensor can have.
 inline constexpr llvm::StringLiteral kPossible = "expected dimensions from 0 and at most 2^48 elements";
 
-/// Lets the functions of operators with bodies infer through them: refines what is known of a body's inputs (in id order) and
-/// heads. False after an error in the body, which the driver keeps.
+/// Lets the functions of operators with bodies infer through them: refines what is known of a body's inputs (in id
+/// order) and heads. False after an error in the body, which the driver keeps.
 template <class Element> struct BodyInference {
   bool (*infer)(void *driver, size_t body, llvm::MutableArrayRef<Element> in,
                 llvm::MutableArrayRef<Element> heads) = nullptr;
@@ -45,8 +45,8 @@ class ShapeInference {
   /// Whether a 0 in a shape *attribute* means an unknown dimension (legacy files, INF-03) rather than an empty one.
   bool zeroIsUnknown() const { return isZeroUnknown; }
 
-  /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence). Dims that no tensor
-  /// can have end the inference with an error; computed dimensions come from Dim::inShape (ir/dim.h).
+  /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence). Dims that no
+  /// tensor can have end the inference with an error; computed dimensions come from Dim::inShape (ir/dim.h).
   void setIn(size_t i, Dims dims) { state(ins[i], dims, "input", i); }
   void setOut(size_t i, Dims dims) { state(outs[i], dims, "output", i); }
   /// States that two entries have equal shapes; each is refined by the other.
@@ -90,8 +90,8 @@ struct EntryPort {
   void set(ShapeInference &s, Dims dims) const { isOutput ? s.setOut(index, dims) : s.setIn(index, dims); }
 };
 
-/// Why the operator's shape function rejects these shapes, which are fully known where they matter; empty when it accepts
-/// them. 0 in a shape attribute is taken as unknown.
+/// Why the operator's shape function rejects these shapes, which are fully known where they matter; empty when it
+/// accepts them. 0 in a shape attribute is taken as unknown.
 std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<ShapeId> in,
                       llvm::ArrayRef<ShapeId> out);
 

@@ -1,7 +1,8 @@
-// Stores equal values as one object, shared by handle: equality is one comparison, and a value is freed with its last handle.
+// Stores equal values as one object, shared by handle: equality is one comparison, and a value is freed with its last
+// handle.
 //
-// The table keeps nothing alive. Handles may outlive it and be dropped on any thread. It is searched by content and never
-// iterated, so no result depends on the order of requests. Tested by tests/context_test.cc
+// The table keeps nothing alive. Handles may outlive it and be dropped on any thread. It is searched by content and
+// never iterated, so no result depends on the order of requests. Tested by tests/context_test.cc
 #pragma once
 
 #include "llvm/ADT/SmallVector.h"

@@ -15,7 +15,8 @@
 
 namespace gradc {
 
-/// Draws of a random operator: a pure function of (seed, step, ordinal of the node among random forward nodes, counter).
+/// Draws of a random operator: a pure function of (seed, step, ordinal of the node among random forward nodes,
+/// counter).
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t step = 0;
@@ -26,14 +27,15 @@ struct RandomKey {
   double uniform(uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
 };
 
-/// The form that one call runs in, and its random numbers. A backward node runs in the form of its forward call (RET-08).
+/// The form that one call runs in, and its random numbers. A backward node runs in the form of its forward call
+/// (RET-08).
 struct CallForm {
   bool isTraining = false;
   RandomKey random;
 };
 
-/// Thrown by a kernel that cannot compute although its preconditions hold, or that meets a value it refuses. Executor::run
-/// turns it into an llvm::Error.
+/// Thrown by a kernel that cannot compute although its preconditions hold, or that meets a value it refuses.
+/// Executor::run turns it into an llvm::Error.
 struct KernelError {
   std::string message;
   ErrorKind kind = ErrorKind::Internal;
@@ -43,13 +45,15 @@ struct KernelError {
 class BodyRunner {
  public:
   virtual ~BodyRunner() = default;
-  /// An input (in id order) or a head of the body, with the memory bound last; data is null for a head that is not requested.
+  /// An input (in id order) or a head of the body, with the memory bound last; data is null for a head that is not
+  /// requested.
   virtual TensorRef input(size_t i) const = 0;
   virtual TensorRef head(size_t h) const = 0;
   /// Sets where the following runs read an input or write a head. Only a state in place has one memory for both.
   virtual void bindInput(size_t i, void *data) = 0;
   virtual void bindHead(size_t h, void *data) = 0;
-  /// Requires every input and every requested head to be bound. Random operators draw from `key`. Throws what its kernels throw.
+  /// Requires every input and every requested head to be bound. Random operators draw from `key`. Throws what its
+  /// kernels throw.
   virtual void run(const RandomKey &key) = 0;
 };
 
@@ -63,8 +67,8 @@ struct KernelCall {
   llvm::ArrayRef<BodyRunner *> bodies;  // for operators with a flow
   void *workspace = nullptr;            // as many bytes as the operator's `workspace` function requested
   void *state = nullptr;                // the host's object for this node, bound by the caller of the graph; null: none
-  /// Initially success. A host's kernel that does not throw stores its error here; its outputs are then discarded. Null if the
-  /// caller ignores errors, as checks of a single operator do.
+  /// Initially success. A host's kernel that does not throw stores its error here; its outputs are then discarded. Null
+  /// if the caller ignores errors, as checks of a single operator do.
   llvm::Error *failure = nullptr;
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }

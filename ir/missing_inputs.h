@@ -10,8 +10,8 @@
 
 namespace gradc {
 
-/// Runs `body` on the call. Inputs without memory, which only outputs that are not requested depend on (OpDef::reads), get
-/// that of input 0: what is computed of them is dropped.
+/// Runs `body` on the call. Inputs without memory, which only outputs that are not requested depend on (OpDef::reads),
+/// get that of input 0: what is computed of them is dropped.
 template <class Body> void withMissingInputs(const KernelCall &call, Body body) {
   const auto isMissing = [](const TensorRef &input) { return !input.data && input.size() != 0; };
   if (std::none_of(call.in.begin(), call.in.end(), isMissing)) return body(call);

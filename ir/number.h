@@ -7,8 +7,8 @@
 
 namespace gradc {
 
-/// Like static_cast, but a floating-point number that an integer type cannot hold becomes the nearest one it can, and NaN
-/// becomes 0. As a bool, everything but 0 is true, NaN included.
+/// Like static_cast, but a floating-point number that an integer type cannot hold becomes the nearest one it can, and
+/// NaN becomes 0. As a bool, everything but 0 is true, NaN included.
 template <class To, class From> constexpr To convertNumber(From value) {
   if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool> && std::is_floating_point_v<From>) {
     using Limits = std::numeric_limits<To>;

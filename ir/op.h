@@ -1,4 +1,5 @@
-// What an operator is: one `OpDef` with everything that any pass needs to know, and `NodeKind`, an operator with its attributes.
+// What an operator is: one `OpDef` with everything that any pass needs to know, and `NodeKind`, an operator with its
+// attributes.
 //
 // OpDefs are constant aggregates in ops/<family>.cc, written with named fields in the order below. All functions are
 // pure. They receive the NodeKind, whose `params<P>()` are the attributes parsed once per distinct list.
@@ -48,8 +49,8 @@ class InputBits {
   llvm::ArrayRef<uint64_t> words;  // empty for the empty set
 };
 
-/// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges. Made by Context::kind, which
-/// returns a handle; a kind owns what it points to, except the definition of a registered operator.
+/// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges. Made by Context::kind,
+/// which returns a handle; a kind owns what it points to, except the definition of a registered operator.
 struct NodeKind {
   const OpDef *op = nullptr;       // null: a variable
   llvm::StringRef spelling;        // the name the file used: op->name or one of its aliases
@@ -99,8 +100,8 @@ struct NameList {
   constexpr operator llvm::ArrayRef<llvm::StringRef>() const { return llvm::ArrayRef<llvm::StringRef>(names, count); }
 };
 
-/// Listed names and how many of them a node has. Without `number`, all listed ones. With `isVariadic`, `number` counts the
-/// inputs and they are named arg0, arg1, ….
+/// Listed names and how many of them a node has. Without `number`, all listed ones. With `isVariadic`, `number` counts
+/// the inputs and they are named arg0, arg1, ….
 struct Ports {
   NameList names;
   uint32_t (*number)(const NodeKind &) = nullptr;
@@ -112,7 +113,8 @@ struct Ports {
       : names(names), number(number), isVariadic(isVariadic) {}
 };
 
-/// Listed positions below 64, or a condition that depends on the attributes and is evaluated once for each input of a kind.
+/// Listed positions below 64, or a condition that depends on the attributes and is evaluated once for each input of a
+/// kind.
 struct InputSet {
   uint64_t fixed = 0;
   bool (*contains)(const NodeKind &, size_t input) = nullptr;
@@ -238,14 +240,14 @@ struct OpDef {
   Primitive primitive = {};                      // of operators without a decomposition
   llvm::StringRef irreducible = {};              // why it is neither primitive nor decomposed
   void (*kernel)(const KernelCall &) = nullptr;  // reference kernel
-  /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for non-empty row-major tensors;
-  /// those of built-in operators are in runtime/kernels/table.h. An operator may have only fast kernels.
+  /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for non-empty row-major
+  /// tensors; those of built-in operators are in runtime/kernels/table.h. An operator may have only fast kernels.
   std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
   void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
   /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Only reads inputs.
   double (*impliedLoss)(const KernelCall &) = nullptr;
-  /// Whether its gradient is that of a loss of its own: it does not read the head gradient, so a scale that the head gradient has
-  /// must be applied again.
+  /// Whether its gradient is that of a loss of its own: it does not read the head gradient, so a scale that the head
+  /// gradient has must be applied again.
   KindCondition ignoresHead = {};
   /// Bytes of scratch for these operands; null: none.
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;
@@ -279,17 +281,18 @@ struct WellKnownOps {
   const OpDef *sum = nullptr;               // ElementWiseSum(x0, …), attribute num_args
   const OpDef *add = nullptr;               // _grad_add(x, y)
   const OpDef *tap = nullptr;               // _gradient_tap(x): GradientRequest::taps
-  /// The kind of a node that adds stacks of a loop that may end early, in the rows of executed steps alone: it reads the number
-  /// of steps, then `count` stacks of `length` rows, or of any number if that is kUnknownDim. Null: stacks are added whole.
+  /// The kind of a node that adds stacks of a loop that may end early, in the rows of executed steps alone: it reads
+  /// the number of steps, then `count` stacks of `length` rows, or of any number if that is kUnknownDim. Null: stacks
+  /// are added whole.
   llvm::Expected<std::shared_ptr<const NodeKind>> (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.
 class OpRegistry {
  public:
-  /// Adds `op`, which must outlive the registry, under all of its names or none. Errors: a name already taken (E-34), more
-  /// than twelve ports or aliases (E-42), a position that cannot be declared or that the operator does not have (E-48),
-  /// attributes that cannot be read, printed or stored (BadAttribute).
+  /// Adds `op`, which must outlive the registry, under all of its names or none. Errors: a name already taken (E-34),
+  /// more than twelve ports or aliases (E-42), a position that cannot be declared or that the operator does not have
+  /// (E-48), attributes that cannot be read, printed or stored (BadAttribute).
   llvm::Error add(const OpDef &op);
   const OpDef *find(llvm::StringRef name) const;
   /// Registered names within an edit distance of 1 + size / 4, nearest first, at most three.

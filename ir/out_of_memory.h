@@ -9,15 +9,16 @@
 
 namespace gradc {
 
-/// TooLarge: "no memory " followed by `what` ("to read the graph"), or "out of memory" if that text cannot be allocated.
+/// TooLarge: "no memory " followed by `what` ("to read the graph"), or "out of memory" if that text cannot be
+/// allocated.
 llvm::Error outOfMemory(const char *what);
 
-/// For code that does without a result it cannot get: passes TooLarge on and drops any other error. What it decides otherwise
-/// would depend on how much memory there was.
+/// For code that does without a result it cannot get: passes TooLarge on and drops any other error. What it decides
+/// otherwise would depend on how much memory there was.
 llvm::Error onlyTooLarge(llvm::Error error);
 
-/// Returns the result of `work`, an Error or an Expected; outOfMemory(what) for std::bad_alloc, and for the std::length_error
-/// of a container that no address space can hold.
+/// Returns the result of `work`, an Error or an Expected; outOfMemory(what) for std::bad_alloc, and for the
+/// std::length_error of a container that no address space can hold.
 template <class Work> auto catchingBadAlloc(const char *what, Work work) -> decltype(work()) {
   try {
     return work();

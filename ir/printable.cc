@@ -18,7 +18,8 @@ struct Character {
   size_t size;    // in bytes
 };
 
-/// The character at the start of `text`, which is not empty. Overlong forms, surrogates and what is beyond Unicode are not UTF-8.
+/// The character at the start of `text`, which is not empty. Overlong forms, surrogates and what is beyond Unicode are
+/// not UTF-8.
 Character firstOf(StringRef text) {
   auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
   const uint32_t lead = byte(0);

@@ -7,8 +7,8 @@ using namespace llvm;
 
 namespace gradc {
 
-// As in NumPy 2 and PyTorch. Interning a shape takes as long as its rank, so without a bound a chain of operators that each
-// add a dimension would take the square of its length.
+// As in NumPy 2 and PyTorch. Interning a shape takes as long as its rank, so without a bound a chain of operators that
+// each add a dimension would take the square of its length.
 static constexpr size_t kMaxRank = 64;
 
 bool ShapeRef::isFullyKnown() const { return ranked && !is_contained(list, kUnknownDim); }

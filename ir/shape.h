@@ -15,8 +15,8 @@ namespace gradc {
 inline constexpr int64_t kUnknownDim = -1;
 /// Stands for a dimension that no tensor can have; a shape that contains it is refused.
 inline constexpr int64_t kBadDim = std::numeric_limits<int64_t>::min();
-/// The most elements, and bytes, of one tensor. The product of a shape's known nonzero dimensions has the same bound, so
-/// strides and sizes of partly known and of empty shapes cannot overflow either.
+/// The most elements, and bytes, of one tensor. The product of a shape's known nonzero dimensions has the same bound,
+/// so strides and sizes of partly known and of empty shapes cannot overflow either.
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
 inline constexpr ShapeId kUnknownShape{0};  // shape 0 of every ShapeTable: unknown rank

@@ -11,8 +11,8 @@
 
 namespace gradc {
 
-/// Belongs to the Inference that uses its ids. Shape 0 is `kUnknownShape`, the unknown rank. A result of `operator[]` points
-/// into the table and stays valid when shapes are added.
+/// Belongs to the Inference that uses its ids. Shape 0 is `kUnknownShape`, the unknown rank. A result of `operator[]`
+/// points into the table and stays valid when shapes are added.
 class ShapeTable {
  public:
   ShapeTable();

@@ -82,8 +82,8 @@ class Verifier {
                  .at(n));
   }
 
-  // Only variables have versions, and at most one node makes each. A version that no node makes comes from outside; a 0 at a
-  // mutated position is how old files spell it and implies no order.
+  // Only variables have versions, and at most one node makes each. A version that no node makes comes from outside; a 0
+  // at a mutated position is how old files spell it and implies no order.
   void checkVersions(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> inputs = graph.inputs(n);

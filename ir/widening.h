@@ -1,9 +1,9 @@
 // How kernels, which need not know float16 and bfloat16, receive operands of these types.
 //
-// A node with such operands runs its float32 kernel: its inputs are widened into scratch, its outputs are computed there and
-// rounded once when they are stored. An operator that moves elements receives their bits as uint16 instead, without scratch,
-// and one whose `kernelTypes` contains the type receives its operands unchanged. Elementwise operators process blocks of a
-// fixed length, so that their scratch does not grow with the tensors.
+// A node with such operands runs its float32 kernel: its inputs are widened into scratch, its outputs are computed
+// there and rounded once when they are stored. An operator that moves elements receives their bits as uint16 instead,
+// without scratch, and one whose `kernelTypes` contains the type receives its operands unchanged. Elementwise operators
+// process blocks of a fixed length, so that their scratch does not grow with the tensors.
 //
 // The planner reserves the scratch, the runtime uses it. Tested by tests/widening_test.cc
 #pragma once

@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// Whether `op` is one of the definitions that registerBuiltinOps registers, not a host's operator of the same name. A binary
-/// search by address.
+/// Whether `op` is one of the definitions that registerBuiltinOps registers, not a host's operator of the same name. A
+/// binary search by address.
 bool isBuiltinOp(const OpDef &op);
 
 }  // namespace gradc

@@ -6,13 +6,13 @@
 //   });
 //
 // The body, with everything it calls that the compiler can see, is inlined into functions whose attributes enable more
-// instructions, so each loop is written once, in plain C++, in the file it belongs to. No shared function is compiled for
-// more than the baseline. Products and sums are not contracted, so all sets give the same bits on every machine.
+// instructions, so each loop is written once, in plain C++, in the file it belongs to. No shared function is compiled
+// for more than the baseline. Products and sums are not contracted, so all sets give the same bits on every machine.
 //
-// Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/channel_loops.h. GCC before 12.4 miscompiles
-// the direct form for AVX2 and AVX-512 where a term is read under a condition (`x[i] > 0 ? 0 : y[i] * x[i]`): in a group
-// of unrolled lanes the vectoriser forgets to permute masked loads (GCC bug 114375). Loops over elements have no such groups.
-// Tested by tests/instruction_sets_test.cc
+// Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/channel_loops.h. GCC before 12.4
+// miscompiles the direct form for AVX2 and AVX-512 where a term is read under a condition (`x[i] > 0 ? 0 : y[i] *
+// x[i]`): in a group of unrolled lanes the vectoriser forgets to permute masked loads (GCC bug 114375). Loops over
+// elements have no such groups. Tested by tests/instruction_sets_test.cc
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ InstructionSet limitInstructions(InstructionSet most);
 
 namespace detail {
 
-// A body that is passed by value cannot alias the loop's stores: otherwise the compiler reloads its captures every time.
+// A body that is passed by value cannot alias the loop's stores: otherwise the compiler reloads its captures every
+// time.
 
 template <class F> void runBaseline(F body) { body(); }
 #if defined(__x86_64__)
@@ -52,8 +53,8 @@ __attribute__((flatten, noinline, target("avx512f,avx512dq,avx512vl" GRADC_WIDE_
 
 }  // namespace detail
 
-/// Runs `body`, a lambda around a loop that captures by value what the loop reads. The loop should call only inline functions
-/// that do nothing but arithmetic.
+/// Runs `body`, a lambda around a loop that captures by value what the loop reads. The loop should call only inline
+/// functions that do nothing but arithmetic.
 template <class F> inline void onMachine(F body) {
 #if defined(__x86_64__)
   switch (instructionSet()) {

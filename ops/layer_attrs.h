@@ -147,7 +147,8 @@ struct DotTransposes {
 DotTransposes dotTransposes(const NodeKind &kind);
 DotTransposes batchDotTransposes(const NodeKind &kind);
 
-/// Operands of dot as matrices: lhs (m, k) or, transposed, (k, m); rhs (k, n) or (n, k). m and n gather all remaining axes.
+/// Operands of dot as matrices: lhs (m, k) or, transposed, (k, m); rhs (k, n) or (n, k). m and n gather all remaining
+/// axes.
 struct DotExtents {
   int64_t m, n, k;
 };

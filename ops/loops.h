@@ -14,8 +14,8 @@
 
 namespace gradc {
 
-/// Calls visit(i) for every element. For elements of a floating type T, the loop is compiled for every instruction set; what
-/// `visit` reads it captures by value.
+/// Calls visit(i) for every element. For elements of a floating type T, the loop is compiled for every instruction set;
+/// what `visit` reads it captures by value.
 template <class T, class F> void forElements(int64_t size, F visit) {
   auto loop = [=] {
     GRADC_INDEPENDENT

@@ -22,9 +22,9 @@ constexpr uint32_t bits(std::initializer_list<int> positions) {
   return set;
 }
 
-// Sorted by name. Of dy and the two operands of a bilinear function each gradient reads dy and the other operand; that of an
-// addend reads dy alone. Normalizations: dx reads everything, dgamma all but gamma, dbeta dy alone. Batch normalization is not
-// listed, because behind a relu its fast kernel computes that again.
+// Sorted by name. Of dy and the two operands of a bilinear function each gradient reads dy and the other operand; that
+// of an addend reads dy alone. Normalizations: dx reads everything, dgamma all but gamma, dbeta dy alone. Batch
+// normalization is not listed, because behind a relu its fast kernel computes that again.
 constexpr Row kRows[] = {
     {"_backward_Convolution", {bits({0, 2}), bits({0, 1}), bits({0})}},
     {"_backward_Deconvolution", {bits({0, 2}), bits({0, 1}), bits({0})}},

@@ -1,7 +1,8 @@
-// Which inputs the outputs of fused gradient operators depend on: what a tape keeps follows from the gradients it may compute.
+// Which inputs the outputs of fused gradient operators depend on: what a tape keeps follows from the gradients it may
+// compute.
 //
-// A gradient operator of several inputs reads different operands for each: of y = A·B, dA reads B and dB reads A. Its kernels
-// run without the memory of the others (ir/missing_inputs.h). Tested by tests/imperative_keeps_test.cc
+// A gradient operator of several inputs reads different operands for each: of y = A·B, dA reads B and dB reads A. Its
+// kernels run without the memory of the others (ir/missing_inputs.h). Tested by tests/imperative_keeps_test.cc
 #pragma once
 
 #include "ir/op.h"
@@ -13,8 +14,8 @@ namespace gradc {
 /// Whether an output depends on the contents of an input. True for every operator that is not built in and not listed.
 bool dependsOn(const NodeKind &kind, uint32_t output, size_t input);
 
-/// Whether a node reads the contents of an input for those outputs of which `isWanted` is true. One without any does not run,
-/// unless it has effects.
+/// Whether a node reads the contents of an input for those outputs of which `isWanted` is true. One without any does
+/// not run, unless it has effects.
 bool readsInput(const NodeKind &kind, size_t input, llvm::function_ref<bool(uint32_t)> isWanted);
 
 }  // namespace gradc

@@ -56,7 +56,8 @@ extern const OpDef kBatchDot;  // batch_dot(a, b; transpose_a, transpose_b), (ba
 // broadcast.cc, power.cc: NumPy broadcasting
 extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBroadcastPower;
 
-// diag.cc, reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move elements
+// diag.cc, reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move
+// elements
 extern const OpDef kBroadcastBackward;  // _broadcast_backward(dy): dy summed down to what was broadcast
 extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze, kBroadcastAxis;
 extern const OpDef kDiag;  // diag(x; k, axis1, axis2)

@@ -2,17 +2,17 @@
 //
 // The input is a graph of buildGradient with its side table. The heads of the result are the forward heads, then the
 // new value of each parameter, those of the last layers first: a gradient is read right after it is made, which frees
-// its memory. States of the optimizer (momentum, Adam's moments) are variables that the step overwrites; they start from
-// zero. A step waits by control dependencies for everything else that reads its parameter, so the new value may be
+// its memory. States of the optimizer (momentum, Adam's moments) are variables that the step overwrites; they start
+// from zero. A step waits by control dependencies for everything else that reads its parameter, so the new value may be
 // written over the old one.
 //
 // The operators determine what a step needs: inputs that they overwrite are states, and each gets the attributes it
 // declares. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape
-// (1,), and so is the number of the step if an operator reads it. With `fixedRate` the rate is an attribute instead, and
-// the steps are MXNet's own operators.
+// (1,), and so is the number of the step if an operator reads it. With `fixedRate` the rate is an attribute instead,
+// and the steps are MXNet's own operators.
 //
-// A 16-bit parameter also has a float32 copy, a variable that the step reads and updates; the gradient is converted, and the
-// new value is the rounded copy. So steps smaller than half a unit in the last place are not lost.
+// A 16-bit parameter also has a float32 copy, a variable that the step reads and updates; the gradient is converted,
+// and the new value is the rounded copy. So steps smaller than half a unit in the last place are not lost.
 //
 // Tested by tests/append_optimizer_test.cc
 #pragma once
@@ -81,10 +81,10 @@ struct TrainingGraph {
   uint32_t numForwardHeads = 0;
 };
 
-/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that is
-/// not a first-order gradient graph, for the gradient of something other than a variable, for a parameter that is a head
-/// itself, for an attribute that the optimizer does not have, and for a fixed rate if the step depends on its number or MXNet
-/// has no operator for a 16-bit parameter; BadAttribute for a multiplier that is not a number. Linear.
+/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph
+/// that is not a first-order gradient graph, for the gradient of something other than a variable, for a parameter that
+/// is a head itself, for an attribute that the optimizer does not have, and for a fixed rate if the step depends on its
+/// number or MXNet has no operator for a 16-bit parameter; BadAttribute for a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);
 

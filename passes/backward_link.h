@@ -1,9 +1,9 @@
 // How a fused backward node corresponds to its forward node, as the forward operator's own gradient rule states it.
 //
-// The rule is run once per kind on placeholders (REG-02), with all gradients requested and all head gradients of visible
-// outputs given. A backward node of such a forward node must match one of the nodes that it emits, in attributes and
-// operands (INF-08, E-56). If none matches, the rule is run again with single requests or head gradients left out, or with
-// only one of them: a host's rule may have an operator just for such a case.
+// The rule is run once per kind on placeholders (REG-02), with all gradients requested and all head gradients of
+// visible outputs given. A backward node of such a forward node must match one of the nodes that it emits, in
+// attributes and operands (INF-08, E-56). If none matches, the rule is run again with single requests or head gradients
+// left out, or with only one of them: a host's rule may have an operator just for such a case.
 #pragma once
 
 #include "ir/context.h"

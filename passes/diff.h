@@ -2,9 +2,9 @@
 //
 // Both graphs are walked together from their heads, so an inserted node is one difference and does not shift everything
 // after it. Two nodes are paired the first time they are met; each node has one partner. Operators are compared after
-// resolving aliases, unknown ones also by their number of outputs, attributes of the operator in their canonical spelling, all
-// other attributes as text, bodies in the same way. Graph-level attributes and source positions are ignored. Linear in
-// nodes + edges; recursive only in bodies.
+// resolving aliases, unknown ones also by their number of outputs, attributes of the operator in their canonical
+// spelling, all other attributes as text, bodies in the same way. Graph-level attributes and source positions are
+// ignored. Linear in nodes + edges; recursive only in bodies.
 #pragma once
 
 #include "ir/graph.h"

@@ -15,8 +15,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Whether the versions of a variable are made in id order, and read only by nodes after the one that makes them. Where no input
-// has a number, id order decides.
+// Whether the versions of a variable are made in id order, and read only by nodes after the one that makes them. Where
+// no input has a number, id order decides.
 bool writesAreOrdered(const Graph &graph, const BitVector &isNumbered) {
   if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); })) return true;
   DenseMap<uint32_t, uint32_t> latest;
@@ -269,8 +269,8 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
     mention(scope, n, whyNot);
     return false;
   }
-  // The node that takes n's place yields an output that is read, preferably a state: readers of a stack may use its rows
-  // instead.
+  // The node that takes n's place yields an output that is read, preferably a state: readers of a stack may use its
+  // rows instead.
   NodeId named;
   SmallVector<NodeId, 4> ends;
   DenseSet<uint32_t> isEnd;
@@ -329,8 +329,8 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   if (!heads) return heads.takeError();
   for (size_t h = 0; h < heads->size(); ++h) outputs[flow.bodies[b].outputOf[h]] = (*heads)[h];
   if (flow.decisionOutput) outputs[*flow.decisionOutput] = emitCount(scope, n, *isFirst, "_choice");
-  // Values that the other branch would have saved are read only by its gradient, which does not run. Some zeros take their shape
-  // from the other branch.
+  // Values that the other branch would have saved are read only by its gradient, which does not run. Some zeros take
+  // their shape from the other branch.
   for (uint32_t o = 0; o < outputs.size(); ++o)
     if (isRead(scope, n, o) && (!outputs[o].isValid() || rewriter.builder().kind(outputs[o].node).op ==
                                                              pass.context.ops.wellKnown.zerosPlaceholder))
@@ -338,7 +338,8 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   return outputs;
 }
 
-// What a node does not overwrite, being there for its shapes alone, its body does not either. Ids are those of the body.
+// What a node does not overwrite, being there for its shapes alone, its body does not either. Ids are those of the
+// body.
 Expected<Graph> Expansion::withoutEffectsInside(const Graph &body) {
   auto [at, isNew] = pass.inert.try_emplace(keyOf(body), body);
   if (!isNew) return at->second;

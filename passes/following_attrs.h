@@ -13,8 +13,8 @@ bool hasFollowingAttrs(const Graph &graph);
 /// `kind` with those attributes of `from`; `kind` itself if there are none, or it cannot have any.
 llvm::Expected<KindRef> withFollowingAttrsOf(Context &context, const KindRef &kind, const Attrs &from);
 
-/// Gives those attributes of their origin to the nodes of `frozen` that are not among the first `numBase` of the builder.
-/// Ids stay.
+/// Gives those attributes of their origin to the nodes of `frozen` that are not among the first `numBase` of the
+/// builder. Ids stay.
 llvm::Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase);
 
 /// The nodes that are not among the first `numBase` of the builder.

@@ -110,8 +110,8 @@ class Inferrer {
     return Error::success();
   }
 
-  // A file that `infer` annotated needs no second set of hints. Variables whose shape is known, or contradicts the annotation,
-  // are left alone. Returns whether any was changed.
+  // A file that `infer` annotated needs no second set of hints. Variables whose shape is known, or contradicts the
+  // annotation, are left alone. Returns whether any was changed.
   Expected<bool> seedShapesFromAnnotation() {
     const EntryNotes &notes = graph.table().entries;
     if (notes.shapes.empty()) return false;
@@ -179,7 +179,8 @@ class Inferrer {
     return Error::success();
   }
 
-  // The annotation may determine what hints leave open; if the two contradict each other, explicit hints take precedence.
+  // The annotation may determine what hints leave open; if the two contradict each other, explicit hints take
+  // precedence.
   Error completeFromAnnotation(Propagation<ShapeLattice> &propagation) {
     if (graph.table().entries.shapes.empty()) return Error::success();
     EntryMap<ShapeId> hinted = result.shape;
@@ -229,9 +230,9 @@ class Inferrer {
     return seedShape(n, merged);
   }
 
-  /// Variables read together with a computed value of unknown type, which may determine their type once other variables have
-  /// the default; such as the head gradient of a value that is cast. `isEarlier`: only if the value comes before the variable,
-  /// as the y of a head gradient does, but not the other values that a gradient reads beside an x.
+  /// Variables read together with a computed value of unknown type, which may determine their type once other variables
+  /// have the default; such as the head gradient of a value that is cast. `isEarlier`: only if the value comes before
+  /// the variable, as the y of a head gradient does, but not the other values that a gradient reads beside an x.
   BitVector variablesBesideUnknown(bool isEarlier) const {
     BitVector waiting(graph.numNodes());
     auto isUnknown = [&](Value v) { return result.dtype[graph.entry(v)] == DType::Unknown; };
@@ -246,7 +247,8 @@ class Inferrer {
     return waiting;
   }
 
-  /// Variables that are no operator's first operand. With 16-bit data some of them are float32, if the operator requires it.
+  /// Variables that are no operator's first operand. With 16-bit data some of them are float32, if the operator
+  /// requires it.
   BitVector variablesBehindFirst() const {
     BitVector behind(graph.numNodes());
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)

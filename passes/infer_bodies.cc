@@ -165,7 +165,8 @@ template Expected<const BodyInferrer::Row<DType> *> BodyInferrer::infer<DType>(c
 
 namespace {
 
-/// Visits a node once more to find the rows that hold what is known of its bodies: nothing if the operator has no function.
+/// Visits a node once more to find the rows that hold what is known of its bodies: nothing if the operator has no
+/// function.
 template <class Element, class I> Error revisit(BodyVisit<Element> &visit, I &inference, void (*run)(I &)) {
   inference.bodies = visit.hook();
   if (run) run(inference);

@@ -1,6 +1,6 @@
-// Inference inside bodies (INF-16). The entries of a body depend only on what is known of its inputs and heads, so results are
-// cached by these: bodies that many nodes have, and nodes that are visited many times, cost one propagation each time more
-// becomes known. Tested by tests/control_flow_test.cc
+// Inference inside bodies (INF-16). The entries of a body depend only on what is known of its inputs and heads, so
+// results are cached by these: bodies that many nodes have, and nodes that are visited many times, cost one propagation
+// each time more becomes known. Tested by tests/control_flow_test.cc
 #pragma once
 
 #include "passes/backward_link.h"
@@ -60,7 +60,8 @@ class BodyInferrer {
   using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, const BodyFlow *, std::vector<Element>>,
                         std::shared_ptr<const Row<Element>>>;
   template <class Element> Rows<Element> &rows();
-  /// What two observers know of one entry; `known` if they contradict each other, which the operator's function reports.
+  /// What two observers know of one entry; `known` if they contradict each other, which the operator's function
+  /// reports.
   template <class Element> Element merged(Element known, Element other);
   /// Sets the entries of the variables.
   template <class Element> llvm::Error seed(const Graph &body, llvm::ArrayRef<Element> in, EntryMap<Element> &entries);

@@ -11,7 +11,8 @@ llvm::Error badHint(const Graph &graph, NodeId variable, llvm::StringRef key, ll
 
 /// The error for an output that exceeds the bytes of one tensor.
 llvm::Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output);
-/// That error for the first such output. Interning bounds the number of elements; the bytes per element are known only here.
+/// That error for the first such output. Interning bounds the number of elements; the bytes per element are known only
+/// here.
 llvm::Error checkBytes(const Graph &graph, const Inference &inference, uint32_t firstNode);
 
 /// UnknownOp or InferMissing if something is unknown. Names what the user can fix: the first unknown operator, else the

@@ -1,5 +1,5 @@
-// What inference propagates: shapes and types, refined by the functions of operators. Used by passes/infer.cc for a graph and
-// by passes/infer_bodies.cc for the bodies of its nodes.
+// What inference propagates: shapes and types, refined by the functions of operators. Used by passes/infer.cc for a
+// graph and by passes/infer_bodies.cc for the bodies of its nodes.
 #pragma once
 
 #include "passes/infer_bodies.h"
@@ -28,7 +28,8 @@ template <class I> LLVM_ATTRIBUTE_NOINLINE llvm::Error failureOf(const Graph &gr
       .at(n);
 }
 
-/// Runs a node's function, which may infer through bodies; returns the first error in a body, else that of the function.
+/// Runs a node's function, which may infer through bodies; returns the first error in a body, else that of the
+/// function.
 template <class Run, class I>
 llvm::Error runInference(const Graph &graph, NodeId n, BodyInferrer *bodies, I &inference, Run run) {
   BodyVisit<typename I::Entry> visit{bodies, graph, n};

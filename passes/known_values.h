@@ -1,5 +1,5 @@
-// Values that are known before anything runs: small tensors that depend on no variable, computed by the reference kernels
-// while a graph is rebuilt. They determine the choice of a branch and the number of steps of a loop.
+// Values that are known before anything runs: small tensors that depend on no variable, computed by the reference
+// kernels while a graph is rebuilt. They determine the choice of a branch and the number of steps of a loop.
 // Tested by tests/unroll_test.cc
 #pragma once
 

@@ -17,8 +17,8 @@ class OptimizerOperators {
   /// Whether one of them has an input of this name.
   bool read(llvm::StringRef input) const;
 
-  /// The attributes of `op`, from `ops()` or `forHalf`, for a step of `parameter`; only those that it declares. BadAttribute
-  /// for a multiplier that is not a number.
+  /// The attributes of `op`, from `ops()` or `forHalf`, for a step of `parameter`; only those that it declares.
+  /// BadAttribute for a multiplier that is not a number.
   llvm::Expected<Attrs> attrs(const OpDef &op, const Graph &graph, NodeId parameter) const;
 
   /// MXNet's form of `op` for 16-bit parameters; UnsupportedOption if there is none.

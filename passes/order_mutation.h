@@ -1,10 +1,10 @@
 // Makes every reader of an overwritten variable see the version it refers to (§12, IR-09, MUT-03).
 //
-// A write waits for the reads of the preceding version, or for the write of that version if nothing reads it; a read waits
-// for the write that made its version. If ids are in that order already, this only adds control dependencies, and ids stay.
-// A generated node that reads a version already overwritten by then gets a saved copy instead: no dependency ever makes a
-// forward node wait for the backward part. Forward nodes get copies only where the dependencies would close a cycle, or
-// where a body overwrites what its node also reads as another input.
+// A write waits for the reads of the preceding version, or for the write of that version if nothing reads it; a read
+// waits for the write that made its version. If ids are in that order already, this only adds control dependencies, and
+// ids stay. A generated node that reads a version already overwritten by then gets a saved copy instead: no dependency
+// ever makes a forward node wait for the backward part. Forward nodes get copies only where the dependencies would
+// close a cycle, or where a body overwrites what its node also reads as another input.
 //
 // A head that is a variable is not preserved: it is whatever the variable holds when the run ends.
 // Tested by tests/order_mutation_test.cc

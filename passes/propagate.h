@@ -1,13 +1,13 @@
 // The worklist both shape and dtype inference run on: one forward sweep in id order, then only what is unfinished.
 //
 // A node is finished when every entry it touches is fully known after a visit; known entries never change, so finished
-// nodes need no second look. An unfinished node is queued again whenever an entry it touches becomes more precise, so the
-// whole is linear in nodes + edges (times the rank). Nodes that touch many entries wait until no other node is queued, so
-// that refinements that arrive one entry at a time are handled in one visit. Entries a node touches: inputs, outputs and,
-// for a fused backward node, the entries of its forward node it takes attributes from.
+// nodes need no second look. An unfinished node is queued again whenever an entry it touches becomes more precise, so
+// the whole is linear in nodes + edges (times the rank). Nodes that touch many entries wait until no other node is
+// queued, so that refinements that arrive one entry at a time are handled in one visit. Entries a node touches: inputs,
+// outputs and, for a fused backward node, the entries of its forward node it takes attributes from.
 //
-// `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both spans),
-// and take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
+// `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both
+// spans), and take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
 //
 // Entries can be tied: each takes what is known of the other. A tie has a number after those of the nodes.
 #pragma once
@@ -186,8 +186,8 @@ template <class Lattice> class Propagation {
   void store(EntryId e, Element value) {
     isFinished &= lattice.isKnown(value);
     if (entries[e] == value || e.value < firstEntry) return;
-    // If a node reads an entry twice, the other position may hold an older, less precise copy, or contradict this one. The
-    // node's next visit has the same value in both positions and decides.
+    // If a node reads an entry twice, the other position may hold an older, less precise copy, or contradict this one.
+    // The node's next visit has the same value in both positions and decides.
     if (!lattice.isMorePrecise(value, entries[e])) return void(isFinished = false);
     entries[e] = value;
     changed.push_back(e);

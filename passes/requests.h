@@ -12,8 +12,8 @@ struct RequestTable {
   EntryMap<uint32_t> reads;   // one per input position, except ignored ones (RC-03), and one per head
 };
 
-/// `headRequests` has one request per head or is empty (all Write). A head with request Null keeps only what other readers
-/// need. Linear.
+/// `headRequests` has one request per head or is empty (all Write). A head with request Null keeps only what other
+/// readers need. Linear.
 RequestTable countRequests(const Graph &graph, llvm::ArrayRef<Request> headRequests);
 
 }  // namespace gradc

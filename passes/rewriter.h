@@ -4,8 +4,8 @@
 //   for (uint32_t n = 0; n < graph.numNodes(); ++n) rewriter.copy(NodeId(n));   // or replace it
 //   Expected<Rewritten> result = std::move(rewriter).finish();
 //
-// Whatever a pass does not change is kept: names, origins, control dependencies, bodies, heads, the graph's table. Nodes
-// are visited in id order; if every node is copied and nothing is added, ids stay the same. Tested by
+// Whatever a pass does not change is kept: names, origins, control dependencies, bodies, heads, the graph's table.
+// Nodes are visited in id order; if every node is copied and nothing is added, ids stay the same. Tested by
 // tests/rewriter_test.cc
 #pragma once
 
@@ -27,12 +27,12 @@ struct Rewritten {
 class GraphRewriter {
  public:
   GraphRewriter(Context &context, const Graph &graph);
-  /// Copies a body in place of a node of `around`, into its builder, with `prefix` before the names, which `names` gives. Map
-  /// the variables of the body with `replace`; versions that setVersion does not map are those given there. `finishBody` ends the
-  /// copy.
+  /// Copies a body in place of a node of `around`, into its builder, with `prefix` before the names, which `names`
+  /// gives. Map the variables of the body with `replace`; versions that setVersion does not map are those given there.
+  /// `finishBody` ends the copy.
   GraphRewriter(GraphRewriter &around, const Graph &body, llvm::StringRef prefix, FreeNames &names);
-  /// Copies nodes of a graph, without names, into a builder that has others too; `freeze` the builder in place of `finish`.
-  /// Map variables of the graph with `replace`: versions count on from those given there.
+  /// Copies nodes of a graph, without names, into a builder that has others too; `freeze` the builder in place of
+  /// `finish`. Map variables of the graph with `replace`: versions count on from those given there.
   GraphRewriter(GraphBuilder &into, const Graph &graph);
   GraphRewriter(const GraphRewriter &) = delete;
 
@@ -44,20 +44,22 @@ class GraphRewriter {
   NodeId copy(NodeId n, const KindRef &kind) { return copyAs(n, made.kindId(kind)); }
   /// Copies node n, but with these inputs, which are values of the new graph.
   NodeId copy(NodeId n, llvm::ArrayRef<Value> inputs) { return copyAs(n, kindId(n), inputs); }
-  /// Copies node n with its name for the shapes of its outputs alone: it waits for nothing and has no origin, and nothing waits
-  /// for it or has it as origin. As another kind and with other inputs, values of the new graph, if they are given.
+  /// Copies node n with its name for the shapes of its outputs alone: it waits for nothing and has no origin, and
+  /// nothing waits for it or has it as origin. As another kind and with other inputs, values of the new graph, if they
+  /// are given.
   NodeId copyForShape(NodeId n) { return copyForShapeAs(n, kindId(n), inputsOf(n)); }
   NodeId copyForShape(NodeId n, const KindRef &kind, llvm::ArrayRef<Value> inputs) {
     return copyForShapeAs(n, made.kindId(kind), inputs);
   }
-  /// Copies node n with its inputs mapped to the new graph and nothing else, for rules to read from. It is in the result
-  /// only if something reads it. With other inputs, values of the new graph, if they are given.
+  /// Copies node n with its inputs mapped to the new graph and nothing else, for rules to read from. It is in the
+  /// result only if something reads it. With other inputs, values of the new graph, if they are given.
   NodeId draft(NodeId n) { return draft(n, inputsOf(n)); }
   NodeId draft(NodeId n, llvm::ArrayRef<Value> inputs) { return made.addKind(kindId(n), inputs, NodeId()); }
-  /// Maps the outputs of n to these. All of `nodes` get n's control dependencies and origin, and whatever waits for n waits
-  /// for the last of them. What has n as its origin gets the first of them that overwrites something, else also the last: a
-  /// generated node reads the versions from before its origin. Without nodes, it waits for the producer of the first output, and n's own dependencies are
-  /// dropped. An output that is a variable some node overwrites is replaced by a copy, which becomes the last of the nodes.
+  /// Maps the outputs of n to these. All of `nodes` get n's control dependencies and origin, and whatever waits for n
+  /// waits for the last of them. What has n as its origin gets the first of them that overwrites something, else also
+  /// the last: a generated node reads the versions from before its origin. Without nodes, it waits for the producer of
+  /// the first output, and n's own dependencies are dropped. An output that is a variable some node overwrites is
+  /// replaced by a copy, which becomes the last of the nodes.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes) {
     replace(n, outputs, nodes, nodes);
   }
@@ -65,8 +67,8 @@ class GraphRewriter {
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes, llvm::ArrayRef<NodeId> waiting);
   /// By a node of the builder, output by output.
   void replace(NodeId n, NodeId node);
-  /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits for it or
-  /// has it as origin any more.
+  /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits
+  /// for it or has it as origin any more.
   void detach(NodeId n, llvm::ArrayRef<Value> outputs);
 
   /// From now on, copied nodes read or write version `to` of a variable where the original has version `from`.

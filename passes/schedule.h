@@ -1,7 +1,7 @@
 // The order in which the nodes of a graph run: a table separate from the graph, which does not change.
 //
-// Id order is the schedule unless another one is given. Reordering to save memory, to run optimizer steps early or to overlap
-// work changes only the schedule: ids, names, files and, bit for bit, the values of heads stay the same.
+// Id order is the schedule unless another one is given. Reordering to save memory, to run optimizer steps early or to
+// overlap work changes only the schedule: ids, names, files and, bit for bit, the values of heads stay the same.
 // Tested by tests/schedule_test.cc
 #pragma once
 
@@ -36,8 +36,8 @@ struct StepRange {
 };
 
 /// BadPlan unless the schedule has every node of the graph once, after all that it reads and waits for; names the node
-/// that runs too early and the one it must follow. Whether readers of overwritten variables keep their versions is checked by
-/// checkMutationOrder. Linear; nothing to do for id order.
+/// that runs too early and the one it must follow. Whether readers of overwritten variables keep their versions is
+/// checked by checkMutationOrder. Linear; nothing to do for id order.
 llvm::Error verifySchedule(const Graph &graph, const Schedule &schedule);
 
 }  // namespace gradc

@@ -34,7 +34,8 @@ class Splitter {
   }
   bool isForward(NodeId n) const { return n.value < numForward; }
 
-  // Collects the entries that cross, in the order of first use: `saved` if their contents are read, `listed` in any case.
+  // Collects the entries that cross, in the order of first use: `saved` if their contents are read, `listed` in any
+  // case.
   Error collect() {
     findLatestVersions();
     for (uint32_t id = numForward; id < graph.numNodes(); ++id) {

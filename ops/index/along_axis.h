@@ -11,7 +11,8 @@
 
 namespace gradc {
 
-/// The position on an axis of `length` elements that a number means: without its fraction, and at the end that it is beyond.
+/// The position on an axis of `length` elements that a number means: without its fraction, and at the end that it is
+/// beyond.
 template <class N> int64_t positionOf(N number, int64_t length) {
   // Unsigned numbers above the largest int64_t become negative ones.
   const int64_t position = convertNumber<int64_t>(number);
@@ -19,9 +20,9 @@ template <class N> int64_t positionOf(N number, int64_t length) {
   return isAbove ? length - 1 : std::clamp<int64_t>(position, 0, length - 1);
 }
 
-/// Calls visit(i, at) for every element i of `positions`, in order: `at` is the element of a tensor of shape `whole` that has
-/// this position on the axis, in the same row. Fractions are dropped; a position beyond an end means the element at
-/// that end.
+/// Calls visit(i, at) for every element i of `positions`, in order: `at` is the element of a tensor of shape `whole`
+/// that has this position on the axis, in the same row. Fractions are dropped; a position beyond an end means the
+/// element at that end.
 template <class F> void forEachPosition(const TensorRef &positions, Dims whole, size_t axis, F visit) {
   const AxisRows from(positions.shape, axis), to(whole, axis);
   if (to.length == 0) return;

@@ -1,4 +1,5 @@
-// Indices into a flat tensor and the indices along its axes, computed from each other. Tested by tests/indexing_ops_test.cc
+// Indices into a flat tensor and the indices along its axes, computed from each other. Tested by
+// tests/indexing_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"

@@ -1,4 +1,5 @@
-// What the operators that order elements are asked for, without their parameter structs. Tested by tests/ordering_ops_test.cc
+// What the operators that order elements are asked for, without their parameter structs. Tested by
+// tests/ordering_ops_test.cc
 #pragma once
 
 #include "ir/op.h"

@@ -1,9 +1,9 @@
 // Products over one axis: MXNet's `dot`, and its fused gradient.
 //
-// y = A·B is bilinear; with dy it makes the trilinear form ⟨dy, A·B⟩, whose derivatives toward A and B are the two outputs
-// of `_backward_dot`(dy, A, B). With u of A's shape and v of B's, the gradient of ⟨u, dA⟩ + ⟨v, dB⟩ is u·B + A·v toward
-// dy, and toward A and B the two outputs of `_backward_dot`(dy, u, v). So the pair is closed to every order, whatever the
-// ranks. Tested by tests/reduce_ops_test.cc
+// y = A·B is bilinear; with dy it makes the trilinear form ⟨dy, A·B⟩, whose derivatives toward A and B are the two
+// outputs of `_backward_dot`(dy, A, B). With u of A's shape and v of B's, the gradient of ⟨u, dA⟩ + ⟨v, dB⟩ is u·B +
+// A·v toward dy, and toward A and B the two outputs of `_backward_dot`(dy, u, v). So the pair is closed to every order,
+// whatever the ranks. Tested by tests/reduce_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"

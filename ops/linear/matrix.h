@@ -34,8 +34,8 @@ void multiply(MatrixView<T> out, MatrixView<const T> a, MatrixView<const T> b, c
     }
 }
 
-/// out_i = factor · op(a_i) · op(b_i) for i < count, op the transposition or nothing. `Out` and `In` yield matrix i, whose
-/// columns are next to each other, by `at(i)`.
+/// out_i = factor · op(a_i) · op(b_i) for i < count, op the transposition or nothing. `Out` and `In` yield matrix i,
+/// whose columns are next to each other, by `at(i)`.
 template <class Out, class In> struct MatrixProducts {
   Out out;
   In a, b;

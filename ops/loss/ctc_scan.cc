@@ -1,10 +1,10 @@
 // CTCLoss and its gradient in simpler operators: a loop over the steps and, for the gradient, another one in reverse.
 // No size has to be known.
 //
-// Paths are summed in logarithms, as in the kernel: where blanks are likely, as early in training, the share of the paths that
-// spell many labels may be below the smallest number. They are float64 whatever the type of the data. What has no path has the
-// logarithm kImpossible or less, which unlike -inf has gradients. Blanks (one more than labels) and labels are separate
-// matrices, (batch, places).
+// Paths are summed in logarithms, as in the kernel: where blanks are likely, as early in training, the share of the
+// paths that spell many labels may be below the smallest number. They are float64 whatever the type of the data. What
+// has no path has the logarithm kImpossible or less, which unlike -inf has gradients. Blanks (one more than labels) and
+// labels are separate matrices, (batch, places).
 // Tested by tests/ctc_loss_test.cc
 #include "ir/grad_rule.h"
 #include "ops/control/scan_builder.h"

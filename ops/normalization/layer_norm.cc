@@ -1,4 +1,5 @@
-// LayerNorm: the data centred and scaled to unit deviation along one axis, then y = γ·x̂ + β with γ and β along that axis.
+// LayerNorm: the data centred and scaled to unit deviation along one axis, then y = γ·x̂ + β with γ and β along that
+// axis.
 //
 // Outputs 1 and 2 are the mean m and the deviation s = (var + eps)^(1/2) of each row; the gradient computes from them.
 // They depend on the data, so the rule of LayerNorm adds the gradient through them if something differentiates them:

@@ -56,8 +56,8 @@ void channelShape(ShapeInference &s) {
     s.fail("data has shape " + toString(s.in(0)) + ", expected two axes at least");
 }
 
-// The same as forEachWindow, in time that does not depend on the width. The row, with zeros around it, is cut into pieces
-// as wide as a window: every window is the end of one piece and the beginning of the next.
+// The same as forEachWindow, in time that does not depend on the width. The row, with zeros around it, is cut into
+// pieces as wide as a window: every window is the end of one piece and the beginning of the next.
 template <class F, class V> void forEachWideWindow(const AxisRows &rows, int64_t row, int64_t nsize, F f, V visit) {
   const int64_t begin = rows.begin(row), half = std::min(nsize / 2, rows.length - 1), width = 2 * half + 1;
   const int64_t size = rows.length + 2 * half;

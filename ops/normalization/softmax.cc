@@ -1,4 +1,5 @@
-// softmax, softmin and log_softmax along one axis, with a temperature and, for softmax, row lengths; and their gradients.
+// softmax, softmin and log_softmax along one axis, with a temperature and, for softmax, row lengths; and their
+// gradients.
 //
 // All three are one row function of z = ±x/temperature. Gradients read y, as MXNet's do; y is differentiated through
 // the forward node, which makes every higher order right. Elements beyond a row's length are 0 and stay so in the
@@ -199,8 +200,8 @@ Value withinLength(DecomposeRule &d) {
 }
 
 // With z = ±x and m the largest z: exp((z − m) / temperature) / Σ, or (z − m) / temperature − ln Σ. The division comes
-// after the subtraction, because quotients of large numbers round more than their difference. Beyond a row's length z is −∞
-// and y is 0, in rows of length 0 too.
+// after the subtraction, because quotients of large numbers round more than their difference. Beyond a row's length z
+// is −∞ and y is 0, in rows of length 0 too.
 template <RowFunction F> void decomposeForward(DecomposeRule &d) {
   const SoftmaxParams &p = paramsOf(d.kind());
   const StringRef axis = d.number(p.axis);

@@ -17,7 +17,8 @@ struct SoftmaxRows {
   /// Rows to compute: none where they have no elements.
   int64_t count() const { return rows.length == 0 ? 0 : rows.count(); }
 
-  /// y = exp(z − m)/Σ, or z − m − ln Σ, of the first `length` elements, with z = x · factor and m the largest z; 0 beyond.
+  /// y = exp(z − m)/Σ, or z − m − ln Σ, of the first `length` elements, with z = x · factor and m the largest z; 0
+  /// beyond.
   template <class In, class Out> void forward(const In *x, Out *y, int64_t row, int64_t length) const {
     x += rows.begin(row), y += rows.begin(row);
     auto z = [&](int64_t k) { return static_cast<double>(x[k * rows.inner]) * factor; };

@@ -77,7 +77,8 @@ template <class V> class StepElement {
   V withinWeights(const V &v) const { return boundedIf(v, p.clipWeights); }
 
  private:
-  /// The bound is off below 0. Numbers have an infinite one then, because the compiler does not vectorise loops with branches.
+  /// The bound is off below 0. Numbers have an infinite one then, because the compiler does not vectorise loops with
+  /// branches.
   static V boundedIf(const V &v, double bound) {
     if constexpr (std::is_arithmetic_v<V>) return bounded(v, bound >= 0 ? bound : HUGE_VAL);
     else return bound >= 0 ? bounded(v, bound) : v;

@@ -1,7 +1,7 @@
 // Positions of largest and smallest elements.
 //
-// As in MXNet the first of equal elements counts, a NaN counts as the extremum, and positions have the type of the data.
-// Without an axis positions are those in row-major order. Tested by tests/ordering_ops_test.cc
+// As in MXNet the first of equal elements counts, a NaN counts as the extremum, and positions have the type of the
+// data. Without an axis positions are those in row-major order. Tested by tests/ordering_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/number.h"

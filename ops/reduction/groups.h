@@ -7,8 +7,8 @@
 
 namespace gradc {
 
-/// Calls visit(i, forEach) for every element i of the reduction of a tensor of shape `whole`; forEach(f) calls f(offset)
-/// for each element that falls on it, in order.
+/// Calls visit(i, forEach) for every element i of the reduction of a tensor of shape `whole`; forEach(f) calls
+/// f(offset) for each element that falls on it, in order.
 template <class F> void forEachGroup(const ReduceParams &params, Dims whole, F visit) {
   const DimsBuffer part = keptShape(params, whole);
   const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;

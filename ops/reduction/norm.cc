@@ -1,7 +1,7 @@
 // Norms, sums that leave out NaN, means with variances.
 //
-// The gradient of the Euclidean norm is dy·x/y, and 0 where the norm is 0, as the subgradient of smallest norm is; MXNet
-// has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
+// The gradient of the Euclidean norm is dy·x/y, and 0 where the norm is 0, as the subgradient of smallest norm is;
+// MXNet has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
@@ -86,7 +86,8 @@ void normKernel(const KernelCall &call) {
 
 template <class T> constexpr T signOf(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
 
-// The sum of absolute values with the signs at the base point; 0 where all of them are 0 there, as a Euclidean norm, too.
+// The sum of absolute values with the signs at the base point; 0 where all of them are 0 there, as a Euclidean norm,
+// too.
 void normPiece(const PieceCall &call) {
   const NormParams &p = call.params<NormParams>();
   if (!call.wants(0)) return;
@@ -113,7 +114,8 @@ void normBackward(const KernelCall &call) {
   repeatedKernel<[](auto dy, auto x, auto y) { return y == decltype(y)(0) ? y : dy * (x / y); }>(call);
 }
 
-// Where the norm is 0 at the base point, the gradient is dy * x, as the decomposition has it: 0 there, with the slope dy.
+// Where the norm is 0 at the base point, the gradient is dy * x, as the decomposition has it: 0 there, with the slope
+// dy.
 void normBackwardPiece(const PieceCall &call) {
   const NormParams &p = call.params<NormParams>();
   if (p.ord == 1) return chooseAtBase<0>(call);

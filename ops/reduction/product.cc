@@ -2,8 +2,8 @@
 //
 // P, the product of n factors, has the m-th derivative D^m P(x)[v1, …, vm] along directions v1, …, vm. It is linear in
 // each of them, and its gradient toward x is what `_product_gradient(x, v1, …, vm)` computes; toward v1 it is
-// `_product_gradient(x, v2, …, vm)`. So <c, _product_gradient(x, v1, …, vm)> = D^(m+1) P(x)[v1, …, vm, c] again has these
-// gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
+// `_product_gradient(x, v2, …, vm)`. So <c, _product_gradient(x, v1, …, vm)> = D^(m+1) P(x)[v1, …, vm, c] again has
+// these gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -44,7 +44,8 @@ template <class F> void productKernel(const KernelCall &call) {
 
 // ---- products of all factors but one
 
-// Factors are numbers x + Σ εl·vl of an algebra in which every εl² = 0: 2^m coefficients, one for each set of directions.
+// Factors are numbers x + Σ εl·vl of an algebra in which every εl² = 0: 2^m coefficients, one for each set of
+// directions.
 size_t productsBytes(const ReduceParams &params, Dims whole, size_t numDirections) {
   const int64_t groups = elementCount(keptShape(params, whole));
   const size_t count = groups == 0 ? 0 : static_cast<size_t>(elementCount(whole) / groups);
@@ -148,7 +149,8 @@ void differentiateProducts(GradRule &g) {
   }
 }
 
-// The products of the rows before each one, from one end of `factors`: coefficients by set of directions, as in `multiply`.
+// The products of the rows before each one, from one end of `factors`: coefficients by set of directions, as in
+// `multiply`.
 SmallVector<Value, 4> productsBefore(DecomposeRule &d, ScanBuilder::Direction direction, ArrayRef<Value> factors) {
   const size_t sets = size_t{1} << (factors.size() - 1);
   const Value zeros = d.emit(kZerosLike, {d.emit(kSum, {factors[0]}, {{"axis", "0"}})});

@@ -42,8 +42,8 @@ template <auto isBetter> void extremumKernel(const KernelCall &call) {
   });
 }
 
-// The extremum at the base point, and how far the elements that have it there have moved from it: the gradient gives each of
-// them the whole of dy.
+// The extremum at the base point, and how far the elements that have it there have moved from it: the gradient gives
+// each of them the whole of dy.
 template <auto isBetter> void extremumPiece(const PieceCall &call) {
   if (!call.wants(0)) return;
   KernelCall atBase = call;

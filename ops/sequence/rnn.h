@@ -1,8 +1,8 @@
 // Shared by the files of RNN: attributes, sizes, and where each layer's weights are in the vector of parameters.
 //
-// The vector holds the matrices of all layers first: for each layer and direction those of the input (gates · state, input),
-// of the state (gates · state, output) and, with a projection, (output, state). Two biases for each layer and direction
-// follow, (gates · state,) each. Gates are in the order lstm i, f, g, o and gru r, z, n.
+// The vector holds the matrices of all layers first: for each layer and direction those of the input (gates · state,
+// input), of the state (gates · state, output) and, with a projection, (output, state). Two biases for each layer and
+// direction follow, (gates · state,) each. Gates are in the order lstm i, f, g, o and gru r, z, n.
 #pragma once
 
 #include "ir/dim.h"
@@ -77,8 +77,8 @@ struct RnnPorts {
   size_t head = kNone, stateHead = kNone, cellHead = kNone;
 
   static RnnPorts ofForward(const RnnParams &p);
-  /// Those of (data, parameters, state, output, its head[, state_output, its head][, state_cell[, its output, its head]]
-  /// [, sequence_length]).
+  /// Those of (data, parameters, state, output, its head[, state_output, its head][, state_cell[, its output, its
+  /// head]] [, sequence_length]).
   static RnnPorts ofBackward(const RnnParams &p, bool hasLengths);
 };
 

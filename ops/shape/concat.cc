@@ -75,8 +75,8 @@ void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &c
   }
 }
 
-// The sum of the parts along the axis is the whole; a single unknown part is the rest (INF-04), and several of equal length
-// share it.
+// The sum of the parts along the axis is the whole; a single unknown part is the rest (INF-04), and several of equal
+// length share it.
 void unifyLengths(ShapeInference &s, ConcatPorts at, MutableArrayRef<int64_t> parts, int64_t &whole) {
   Dim known = 0;
   for (int64_t part : parts)

@@ -147,8 +147,8 @@ struct ImageRange {
   int64_t begin, end;
 };
 
-// Calls visit(element of `output`, offset of the image, four elements of the image, their weights) for every pixel of some
-// images of `output`; channels count as images.
+// Calls visit(element of `output`, offset of the image, four elements of the image, their weights) for every pixel of
+// some images of `output`; channels count as images.
 template <class F> void forEachPixel(const NodeKind &kind, Dims data, Dims output, ImageRange images, F visit) {
   const int64_t height = data[2], width = data[3], rows = output[2], columns = output[3];
   if (images.begin == images.end || columns == 0) return;

@@ -1,4 +1,5 @@
-// Windows over images and the columns that show them, as im2col and col2im have them. Tested by tests/network_ops_test.cc
+// Windows over images and the columns that show them, as im2col and col2im have them. Tested by
+// tests/network_ops_test.cc
 #pragma once
 
 #include "ir/number.h"
@@ -23,9 +24,9 @@ struct ColumnWindows {
   }
   bool isInside(int axis, int64_t pixel) const { return pixel >= 0 && pixel < in[axis]; }
 
-  /// For element k of the window, calls visit(first, size, begin, end, pixel) for lines of positions, in order: of the `size`
-  /// from `first`, those from begin to end show pixels of a plane, the first of them `pixel` and each next one stride[2]
-  /// further; the others are in the padding.
+  /// For element k of the window, calls visit(first, size, begin, end, pixel) for lines of positions, in order: of the
+  /// `size` from `first`, those from begin to end show pixels of a plane, the first of them `pixel` and each next one
+  /// stride[2] further; the others are in the padding.
   template <class F> void forLines(int64_t k, F visit) const {
     const int64_t tap[3] = {k / (kernel[1] * kernel[2]), k / kernel[2] % kernel[1], k % kernel[2]};
     const int64_t shift = pixelOn(2, 0, tap[2]);

@@ -134,7 +134,8 @@ int64_t imagesAtOnce(const ConvGeometry &g) {
   return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(g.out.batch, 1));
 }
 
-// Filters whose gradients are added up at the same time: as many as stay in a cache, and enough to be worth gathering fields.
+// Filters whose gradients are added up at the same time: as many as stay in a cache, and enough to be worth gathering
+// fields.
 int64_t filtersAtOnce(const ConvGeometry &g) {
   constexpr int64_t kMost = int64_t{1} << 15, kLeast = 8;
   const int64_t wanted = std::max(kMost / std::max<int64_t>(g.patch(), 1), kLeast);
@@ -151,7 +152,8 @@ void addDataGrad(const ConvGeometry &g, const T *dy, const T *w, int64_t group, 
   forEachBlock(g, first, count, [&](llvm::ArrayRef<Position> positions) {
     gatherOutput(g, dy, group * numFilters, numFilters, positions, rows);
     std::fill_n(columns, patch * kConvBlock, 0.0);
-    // Eight rows at a time: they share the cache lines of the weights, and stay in the innermost cache over all filters.
+    // Eight rows at a time: they share the cache lines of the weights, and stay in the innermost cache over all
+    // filters.
     onMachine([=] {
       constexpr int64_t kRows = 8;
       for (int64_t from = 0; from < patch; from += kRows) {

@@ -2,8 +2,8 @@
 //
 // The idea: a block of kConvBlock output pixels at a time. Their receptive fields are gathered into a small matrix of
 // `patch` rows, after which all three maps are products of small matrices whose innermost loops run over contiguous
-// memory. A fully connected layer is the same on images of one pixel. Sums run in float64, in an order fixed by the shapes,
-// and are rounded once.
+// memory. A fully connected layer is the same on images of one pixel. Sums run in float64, in an order fixed by the
+// shapes, and are rounded once.
 // Tested by tests/nn_ops_test.cc
 #pragma once
 
@@ -27,8 +27,8 @@ struct ConvGeometry {
   int64_t groupChannels() const { return in.channels / groups; }
   int64_t groupFilters() const { return out.channels / groups; }
   int64_t patch() const { return groupChannels() * kernel[0] * kernel[1] * kernel[2]; }
-  /// Scratch of `convolve`, `convolveDataGrad` and `convolveWeightGrad`: a block and the sums of it. Filters are tensors, so
-  /// this fits in 64 bits by far.
+  /// Scratch of `convolve`, `convolveDataGrad` and `convolveWeightGrad`: a block and the sums of it. Filters are
+  /// tensors, so this fits in 64 bits by far.
   size_t scratchBytes() const;
   size_t dataGradBytes() const;
   size_t weightGradBytes() const;

@@ -152,8 +152,8 @@ ConvGeometry geometryOf(const NodeKind &kind, const TensorRef &data, const Tenso
   return geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
 }
 
-// The attributes of the convolution from the output's images to the data's; none if the data is empty, which no convolution
-// yields: it has no filters, or its images have no pixels.
+// The attributes of the convolution from the output's images to the data's; none if the data is empty, which no
+// convolution yields: it has no filters, or its images have no pixels.
 std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
   const ConvolutionParams &p = d.params<ConvolutionParams>();
   const int64_t channels = d.size(data, p.channelAxis());

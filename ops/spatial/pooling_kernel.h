@@ -1,7 +1,8 @@
 // Pooling windows on plain memory: reductions over each window, and their adjoints.
 //
-// A window is clipped to the image; taps in the padding take no part. Of equal maxima the first in row-major order wins,
-// and a NaN never does. Sums run in row-major order and in float64, and are rounded once. Tested by tests/nn_ops_test.cc
+// A window is clipped to the image; taps in the padding take no part. Of equal maxima the first in row-major order
+// wins, and a NaN never does. Sums run in row-major order and in float64, and are rounded once. Tested by
+// tests/nn_ops_test.cc
 #pragma once
 
 #include "ops/spatial/spatial.h"
@@ -90,8 +91,8 @@ template <class T> void poolGather(const PoolGeometry &g, const T *v, const T *c
   });
 }
 
-/// Calls add(window) for the windows of one channel of one image after the other, which adds to the pixels of `sums`, and
-/// writes these to dx.
+/// Calls add(window) for the windows of one channel of one image after the other, which adds to the pixels of `sums`,
+/// and writes these to dx.
 template <class T, class Add> void poolAdd(const PoolGeometry &g, T *dx, double *sums, Add add) {
   for (int64_t n = 0; n < g.in.batch; ++n)
     for (int64_t c = 0; c < g.in.channels; ++c) {

@@ -13,7 +13,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// A loop that may end early fills only the rows of its stacks that belong to executed steps; so do their gradients (CF-20).
+// A loop that may end early fills only the rows of its stacks that belong to executed steps; so do their gradients
+// (CF-20).
 bool isShortStack(GraphBuilder &builder, Value entry) {
   return isShortOutput(builder.kind(entry.node), entry.index) && builder.context().ops.wellKnown.sumOfRows;
 }

@@ -1,8 +1,8 @@
 // Contributions: the gradients that arrive at each entry, in the order of CON-02, and how several become one (§5).
 //
-// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is decomposed. It holds the
-// first contribution itself, since most entries have only one, and later ones as a list in arrival order. Zeros are not
-// added (AGG-02, ZERO-02) except under ZeroPolicy::Keep: an empty slot means structurally zero.
+// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is decomposed. It holds
+// the first contribution itself, since most entries have only one, and later ones as a list in arrival order. Zeros are
+// not added (AGG-02, ZERO-02) except under ZeroPolicy::Keep: an empty slot means structurally zero.
 #pragma once
 
 #include "passes/gradient/fluid_names.h"
@@ -30,8 +30,8 @@ class Accumulators {
   bool isEmpty(uint32_t slot) const { return !slots[slot].first.isValid(); }
   /// After `aggregate`, the sum; else the first contribution, if any.
   Value first(uint32_t slot) const { return slots[slot].first; }
-  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value. For a
-  /// tapped entry it is the output of the tap.
+  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value.
+  /// For a tapped entry it is the output of the tap.
   Value aggregate(Value entry);
   /// Makes the gradient of this entry of the base pass a tap.
   void tap(Value entry) { taps.try_emplace(base.entry(entry).value); }

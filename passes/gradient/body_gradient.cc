@@ -1,5 +1,5 @@
-// Phases: the combined gradient graph of the body; the backward part, which reads variables in place of computed forward
-// values; the body with these values as heads. Tested by tests/body_gradient_test.cc
+// Phases: the combined gradient graph of the body; the backward part, which reads variables in place of computed
+// forward values; the body with these values as heads. Tested by tests/body_gradient_test.cc
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/requests.h"
@@ -70,8 +70,8 @@ class BodyDifferentiation {
     return Error::success();
   }
 
-  // Whether a gradient operator, taken apart, reads what its forward node reads or yields, as CTCLoss's does: at a higher
-  // order, or in the operators of a host. Its decomposition is run on placeholders.
+  // Whether a gradient operator, taken apart, reads what its forward node reads or yields, as CTCLoss's does: at a
+  // higher order, or in the operators of a host. Its decomposition is run on placeholders.
   // Not inlined, like `separate`: what they hold would be in a frame that each level of nested bodies has on the stack.
   LLVM_ATTRIBUTE_NOINLINE bool readsForward(const KindRef &backward, const KindRef &forward) {
     if (!backward->op->decompose || forward->numInputs == NodeKind::kAnyInputs) return false;
@@ -131,7 +131,8 @@ class BodyDifferentiation {
 
   bool isForward(NodeId n) const { return n.value < numForward; }
 
-  // The value of an entry whose contents are read. A computed forward entry becomes a variable for what the body yielded.
+  // The value of an entry whose contents are read. A computed forward entry becomes a variable for what the body
+  // yielded.
   Value read(GraphRewriter &rewriter, Value v) {
     const uint32_t e = combined.graph.entry(v).value;
     if (!isForward(v.node) || combined.graph.isVariable(v.node)) return rewriter(v);

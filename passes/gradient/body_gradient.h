@@ -1,5 +1,5 @@
-// The gradient of a body: its backward part as a separate graph, and the body with the values that this part reads among its
-// heads. Tested by tests/body_gradient_test.cc
+// The gradient of a body: its backward part as a separate graph, and the body with the values that this part reads
+// among its heads. Tested by tests/body_gradient_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -14,8 +14,8 @@ namespace gradc {
 struct BodyRequest {
   std::vector<uint32_t> heads;   // whose gradients are given, ascending
   std::vector<uint32_t> inputs;  // whose gradients are requested, ascending
-  /// By input of the body: whether the gradient receives it again, as it does operands and rows of operands. Any other input
-  /// that is read has to be among the heads.
+  /// By input of the body: whether the gradient receives it again, as it does operands and rows of operands. Any other
+  /// input that is read has to be among the heads.
   std::vector<bool> isGivenAgain;
   /// By head: whether an output of the node has its value at each step, so that it can be read from there.
   std::vector<bool> isReadable;
@@ -31,11 +31,11 @@ struct DifferentiatedBody {
 /// The differentiated bodies of one gradient pass: each body is differentiated once per request.
 class BodyGradients {
  public:
-  /// Differentiates a body. Gradients read forward values from what the body yielded and never recompute them; a fused backward
-  /// operator keeps its forward node next to it for inference, but that node does not run.
+  /// Differentiates a body. Gradients read forward values from what the body yielded and never recompute them; a fused
+  /// backward operator keeps its forward node next to it for inference, but that node does not run.
   ///
-  /// Errors of buildGradient for the body, unchanged; UnsupportedOption if a backward operator draws the random numbers of its
-  /// forward node again.
+  /// Errors of buildGradient for the body, unchanged; UnsupportedOption if a backward operator draws the random numbers
+  /// of its forward node again.
   llvm::Expected<std::shared_ptr<const DifferentiatedBody>> find(Context &context, const Graph &body,
                                                                  const Inference *inference, const BodyRequest &request,
                                                                  const GradientOptions &options);

@@ -57,8 +57,8 @@ class RequestChecker {
         .at(v.node);
   }
 
-  // E-51: the gradient graph reads what the request names, if only for the shape of zeros. Inference refuses sparse values
-  // only if something reads them.
+  // E-51: the gradient graph reads what the request names, if only for the shape of zeros. Inference refuses sparse
+  // values only if something reads them.
   Error checkDense(Value v) {
     if (Error error = checkRange(v)) return error;
     const StorageKind storage = options.inference ? options.inference->storage[graph.entry(v)] : StorageKind::Dense;

@@ -5,7 +5,8 @@
 
 namespace gradc {
 
-/// The request with defaults filled in: every head of the graph when no y is named, targets with request `null` dropped.
+/// The request with defaults filled in: every head of the graph when no y is named, targets with request `null`
+/// dropped.
 llvm::Expected<GradientRequest> checkRequest(const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 

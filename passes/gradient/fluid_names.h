@@ -2,9 +2,9 @@
 //
 // Fluid names variables, not operators, so a generated node is named after its output: `x@GRAD`, the gradient of x;
 // `x@GRAD@RENAME@block0@<k>`, the k-th of several summands; `x@GRAD@ADD@<k>` within a chain; `x@ZERO`. Whether a
-// gradient is one of several is known only after the walk, so most names are given at its end. In the n-th gradient of a
-// graph, a name that is taken gets the prefix `grad/` n times, or more often where that is taken too. After sixteen prefixes names
-// are numbered (`@<k>`), or many equal names would take cubic time.
+// gradient is one of several is known only after the walk, so most names are given at its end. In the n-th gradient of
+// a graph, a name that is taken gets the prefix `grad/` n times, or more often where that is taken too. After sixteen
+// prefixes names are numbered (`@<k>`), or many equal names would take cubic time.
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -20,8 +20,8 @@ class FluidNames {
   FluidNames(GraphBuilder &builder, const Graph &base, uint32_t order);
 
   void take(llvm::StringRef name) { taken.insert(name); }
-  /// Names `gradient`, the whole gradient of `entry`. Nodes that have a name keep it, here and below. If several nodes are
-  /// the gradient of one entry (copies), the first gets the name.
+  /// Names `gradient`, the whole gradient of `entry`. Nodes that have a name keep it, here and below. If several nodes
+  /// are the gradient of one entry (copies), the first gets the name.
   void nameGradient(Value entry, Value gradient);
   /// The operands of a sum at `entry`.
   void nameSummands(Value entry, llvm::ArrayRef<Value> summands);

@@ -1,9 +1,9 @@
 // The gradient of a graph, as a graph.
 //
-// Reverse-mode differentiation over frozen columns: select what is between the requested x and the y, walk it backwards in
-// id order, aggregate contributions per entry, apply each operator's rule, and freeze forward heads and gradients into
-// one graph whose forward part keeps its ids. A zero gradient is a state of an accumulator, not a node, until a rule or
-// a head needs an array. Linear in nodes + edges.
+// Reverse-mode differentiation over frozen columns: select what is between the requested x and the y, walk it backwards
+// in id order, aggregate contributions per entry, apply each operator's rule, and freeze forward heads and gradients
+// into one graph whose forward part keeps its ids. A zero gradient is a state of an accumulator, not a node, until a
+// rule or a head needs an array. Linear in nodes + edges.
 //
 // Words: *contribution*, one gradient arriving at an entry; *on-path*, on a data path from some x to some y; *head
 // gradient*, the incoming gradient of a y.
@@ -31,13 +31,14 @@ enum class ControlOnlyPolicy : uint8_t { Unused, Zeros };
 enum class ReachPolicy : uint8_t { Ignore, WholeGraph };
 /// P-09: integer and bool values on the path.
 enum class IntegerPolicy : uint8_t { Stop, Permissive };
-/// P-08: which sums are a chain of additions instead of one n-ary sum: those of `sumCap` terms and more (AGG-03, AGG-04),
-/// or those of up to `sumCap` terms (the polarity of AGG-08).
+/// P-08: which sums are a chain of additions instead of one n-ary sum: those of `sumCap` terms and more (AGG-03,
+/// AGG-04), or those of up to `sumCap` terms (the polarity of AGG-08).
 enum class ChainPolicy : uint8_t { FromCap, UpToCap };
 /// ZERO-08: whether a gradient that a rule states as zeros takes part in sums and products. Dropping it never changes a
 /// finite value, but 0 · inf and 0 · nan, which would be nan, become 0.
 enum class ZeroPolicy : uint8_t { Drop, Keep };
-/// MUT-03: a gradient that reads a version of a variable which a later node overwrites. Save inserts a copy, Error is E-31.
+/// MUT-03: a gradient that reads a version of a variable which a later node overwrites. Save inserts a copy, Error is
+/// E-31.
 enum class OverwrittenPolicy : uint8_t { Save, Error };
 /// §18: how generated nodes are named. Unique adds a counter to a name that is taken (NAME-09).
 enum class NamingStyle : uint8_t { Unique, Mxnet, Nnvm, Fluid };
@@ -76,9 +77,9 @@ struct GradientRequest {
   std::vector<GradientTarget> retained;  // intermediate gradients (§9)
   std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
   std::vector<Value> stop;               // STOP-03: these entries are constants
-  /// HOOK-02: the gradient of each of these entries, with all contributions summed up, passes one `wellKnown.tap` node. All
-  /// readers of the gradient read the tap: rules, and the answer for an x or a retained entry (HOOK-03). A structurally zero
-  /// gradient has no tap.
+  /// HOOK-02: the gradient of each of these entries, with all contributions summed up, passes one `wellKnown.tap` node.
+  /// All readers of the gradient read the tap: rules, and the answer for an x or a retained entry (HOOK-03). A
+  /// structurally zero gradient has no tap.
   std::vector<Value> taps;
 };
 
@@ -97,10 +98,11 @@ struct GradientOptions {
   /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
   /// so do their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
-  /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an axis.
+  /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an
+  /// axis.
   const Inference *inference = nullptr;
-  /// Factor of every first-order gradient: applied to the implied head gradient of a y without a seed, and to the gradients of
-  /// an operator that stands for a loss, which does not read its head gradient. Finite and above 0.
+  /// Factor of every first-order gradient: applied to the implied head gradient of a y without a seed, and to the
+  /// gradients of an operator that stands for a loss, which does not read its head gradient. Finite and above 0.
   double lossScale = 1;
   bool gradientOnly = false;             // --emit gradient: heads are only the gradients
   GradientListener *listener = nullptr;  // called for every emitted node, at every order
@@ -114,8 +116,8 @@ struct GradientSlot {
 };
 
 struct GradientStats {
-  /// The forward part, which comes first (IR-20). 0 when only gradients are emitted: the remaining forward nodes are then
-  /// among the others.
+  /// The forward part, which comes first (IR-20). 0 when only gradients are emitted: the remaining forward nodes are
+  /// then among the others.
   uint32_t numForwardNodes = 0, numForwardEntries = 0;
   uint32_t numGenerated = 0;  // nodes added
   uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0, numTaps = 0;
@@ -128,9 +130,9 @@ struct GradientResult {
   std::vector<NodeId> taps;            // parallel to the request; invalid where no gradient arrives or none is read
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
-  /// The new ids of the given graph's nodes, invalid for those that are gone; empty when all kept their ids. They do unless
-  /// overwritten versions had to be saved or put in order (passes/order_mutation.h), a forward head that is listed twice
-  /// became a copy (COPY-05), or only gradients are emitted.
+  /// The new ids of the given graph's nodes, invalid for those that are gone; empty when all kept their ids. They do
+  /// unless overwritten versions had to be saved or put in order (passes/order_mutation.h), a forward head that is
+  /// listed twice became a copy (COPY-05), or only gradients are emitted.
   std::vector<NodeId> forwardIds;
 };
 
@@ -140,8 +142,8 @@ struct GradientResult {
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
-/// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
-/// `options.inference` is of `graph` and carried over to every order. `wrt` of the result is that of order K.
+/// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same
+/// x. `options.inference` is of `graph` and carried over to every order. `wrt` of the result is that of order K.
 llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph,
                                                     const GradientRequest &request, const GradientOptions &options,
                                                     uint32_t order);
@@ -153,7 +155,8 @@ struct AllTargets {
 };
 AllTargets allTargets(const Graph &graph, const Inference *inference);
 
-/// The side table of an emitted gradient graph; nullopt for any other graph, E-35 when the table is malformed in its file.
+/// The side table of an emitted gradient graph; nullopt for any other graph, E-35 when the table is malformed in its
+/// file.
 llvm::Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph);
 
 }  // namespace gradc

@@ -18,8 +18,8 @@ void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
     for (Value &value : *values) value.node = newId[value.node.value];
 }
 
-// Carries what is known of the entries of `graph` over to `next`, so that gradients end at integers at every order (P-09).
-// Nothing is known of added entries.
+// Carries what is known of the entries of `graph` over to `next`, so that gradients end at integers at every order
+// (P-09). Nothing is known of added entries.
 Inference carriedTo(const GradientResult &next, const Graph &graph, const Inference &known) {
   Inference carried;
   carried.shape = EntryMap<ShapeId>(next.graph, kUnknownShape);

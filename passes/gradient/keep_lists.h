@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// Positions of a node, ascending: inputs and outputs whose contents its gradient reads. Those of which only the shape is
-/// used (REG-15) are not kept.
+/// Positions of a node, ascending: inputs and outputs whose contents its gradient reads. Those of which only the shape
+/// is used (REG-15) are not kept.
 struct KeepList {
   std::vector<uint32_t> inputs, outputs;
 };
@@ -29,15 +29,15 @@ struct KeepQuestion {
   bool isRecorded = false;       // also what the gradient of a fused gradient operator reads, through its decomposition
 };
 
-/// The kind of the node once its bodies also yield what these gradients read, and what the gradients of those yields read; its
-/// own kind if it has no flow, or nothing is missing. Errors of buildGradient.
+/// The kind of the node once its bodies also yield what these gradients read, and what the gradients of those yields
+/// read; its own kind if it has no flow, or nothing is missing. Errors of buildGradient.
 llvm::Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question);
 
 /// What the requested gradients read. E-02 for an operator without gradient.
 llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question);
 
-/// The keep-list of a node of this kind, for the gradients of all inputs that can have one, found by differentiating such a
-/// node over variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
+/// The keep-list of a node of this kind, for the gradients of all inputs that can have one, found by differentiating
+/// such a node over variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
 llvm::Expected<KeepList> keepListOf(Context &context, const KindRef &kind);
 
 }  // namespace gradc

@@ -28,8 +28,8 @@ class Namer {
   /// Gives `n` a regular name: that of a node of the base, and a suffix that starts with a marker and was not used with
   /// this node before.
   void nameRegularly(NodeId n, NodeId ofBase, llvm::StringRef suffix);
-  /// Names the nodes [first, last) after their forward node, one of the base: `<base>_backward`, or `<base>_backward_<k>`
-  /// for several (NAME-01). Nodes that have a name keep it.
+  /// Names the nodes [first, last) after their forward node, one of the base: `<base>_backward`, or
+  /// `<base>_backward_<k>` for several (NAME-01). Nodes that have a name keep it.
   void nameBackward(uint32_t first, uint32_t last, NodeId forward);
 
   NamingStyle style() const { return namingStyle; }

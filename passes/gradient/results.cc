@@ -1,5 +1,5 @@
-// The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side table.
-// `kSteps` lists the steps in order. Tested by tests/gradient_test.cc
+// The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side
+// table. `kSteps` lists the steps in order. Tested by tests/gradient_test.cc
 #include "ir/dense_map.h"
 #include "passes/following_attrs.h"
 #include "passes/gradient/checks.h"
@@ -46,8 +46,8 @@ class AnswerMaker {
   Expected<GradientSlot> answer(Value x, size_t i, bool isRetained) {
     if (Value gradient = state.sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
-    // HO-08: from the second order on, an identically vanishing gradient is not an error, and counts as unused where `none`
-    // was requested.
+    // HO-08: from the second order on, an identically vanishing gradient is not an error, and counts as unused where
+    // `none` was requested.
     const bool isNone = isHigher && asked == UnusedPolicy::None;
     if (isRetained || (!isNone && !state.selection.isCut(state.graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
@@ -80,7 +80,8 @@ class AnswerMaker {
     return Value{n};
   }
 
-  // No two graph outputs share a buffer, none is an input or forward value (COPY-01, -03, -06). NAME-04: numbered per entry.
+  // No two graph outputs share a buffer, none is an input or forward value (COPY-01, -03, -06). NAME-04: numbered per
+  // entry.
   Value distinct(Value gradient) {
     GraphBuilder &builder = state.builder;
     const OpDef *copy = state.ctx.ops.wellKnown.copy;
@@ -133,7 +134,8 @@ Error listHeads(Emission &e) {
   return Error::success();
 }
 
-// Lists the gradients that the walk left at the entries of the base, last node first, then the heads, some of them copies.
+// Lists the gradients that the walk left at the entries of the base, last node first, then the heads, some of them
+// copies.
 Error listGradients(Emission &e) {
   const GradientState &state = e.state;
   if (!state.fluid && !state.options.listener) return Error::success();

@@ -1,5 +1,5 @@
-// Each graph with marks is copied once, and once more if there are nodes at which no gradient arrives; bodies are nested at
-// most kMaxBodyNesting deep. Tested by tests/retain_inside_test.cc
+// Each graph with marks is copied once, and once more if there are nodes at which no gradient arrives; bodies are
+// nested at most kMaxBodyNesting deep. Tested by tests/retain_inside_test.cc
 #include "passes/gradient/retain_inside.h"
 
 #include "passes/gradient/select.h"
@@ -45,8 +45,8 @@ class Widening {
  public:
   Widening(Context &ctx, MoreOutputs *moreOutputs) : ctx(ctx), moreOutputs(moreOutputs) {}
 
-  /// The added outputs of a loop are stacked and come before its states; otherwise they are the last visible ones. Those of a
-  /// branch begin with those of body 1; outputs of a branch that does not run are zeros.
+  /// The added outputs of a loop are stacked and come before its states; otherwise they are the last visible ones.
+  /// Those of a branch begin with those of body 1; outputs of a branch that does not run are zeros.
   Expected<WiderNode> widen(const Graph &graph, NodeId n, const NodeKind &kind, ArrayRef<LongerBody> bodies) {
     const BodyFlow &flow = *kind.flow;
     uint32_t at = 0;
@@ -85,8 +85,8 @@ class Widening {
   }
 
  private:
-  /// Moves the added heads to position `at`, with `first` zeros before them and as many after them as make `numAdded` in all.
-  /// By input, `was` receives the position it had.
+  /// Moves the added heads to position `at`, with `first` zeros before them and as many after them as make `numAdded`
+  /// in all. By input, `was` receives the position it had.
   Graph rearranged(const LongerBody &body, size_t at, size_t first, size_t numAdded, std::vector<uint32_t> &was) {
     GraphBuilder builder(ctx, body.graph);
     const ArrayRef<Value> heads = body.graph.heads();
@@ -207,7 +207,8 @@ void follow(std::vector<NodeId> &newId, std::vector<Value> &newValue, const Froz
 
 using NodesInside = SmallVector<const NodeInside *, 4>;
 
-/// Adds heads for nodes inside bodies: zeros of their shapes, made next to them in every step. Each body is copied once.
+/// Adds heads for nodes inside bodies: zeros of their shapes, made next to them in every step. Each body is copied
+/// once.
 class ZeroHeads {
  public:
   ZeroHeads(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}

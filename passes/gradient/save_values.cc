@@ -1,5 +1,5 @@
-// Which gradients are requested of a body is a fixpoint over its states: a state matters when its gradient can be other than
-// zero and leads to something that is requested. Tested by tests/loop_gradient_test.cc
+// Which gradients are requested of a body is a fixpoint over its states: a state matters when its gradient can be other
+// than zero and leads to something that is requested. Tested by tests/loop_gradient_test.cc
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"
@@ -155,7 +155,8 @@ LLVM_ATTRIBUTE_NOINLINE BodyRequest requestOf(const NodeKind &kind, uint32_t b, 
   return reach.request(wanted, live, cut);
 }
 
-// From the first gradient on, a node also yields its decision or number of steps; otherwise it changes only if heads are added.
+// From the first gradient on, a node also yields its decision or number of steps; otherwise it changes only if heads
+// are added.
 LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added,
                                                      ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
@@ -232,8 +233,8 @@ class Saving {
     }
   }
 
-  // By entry: whether its gradient leads to an x by rules that do not give zeros by definition. Otherwise a loop would save
-  // what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
+  // By entry: whether its gradient leads to an x by rules that do not give zeros by definition. Otherwise a loop would
+  // save what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
   void findUseful(const GradientRequest &request) {
     isUseful.resize(graph.numEntries());
     const bool carriesAll = options.reach == ReachPolicy::WholeGraph;

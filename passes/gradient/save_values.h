@@ -1,5 +1,5 @@
-// Prepares a gradient: makes nodes with a flow that it passes through also yield what the gradients of their bodies read.
-// Tested by tests/loop_gradient_test.cc
+// Prepares a gradient: makes nodes with a flow that it passes through also yield what the gradients of their bodies
+// read. Tested by tests/loop_gradient_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -34,9 +34,9 @@ struct SavingNode {
   std::vector<BodyGradient> bodies;
 };
 
-/// `wanted` by input, `live` and `cut` by output of a node of this kind; `inference` by body, null where nothing is known.
-/// Gradients do not read values from outputs that are `cut`: at the next order nothing would flow through them. `within` adds
-/// to an error the body that it comes from.
+/// `wanted` by input, `live` and `cut` by output of a node of this kind; `inference` by body, null where nothing is
+/// known. Gradients do not read values from outputs that are `cut`: at the next order nothing would flow through them.
+/// `within` adds to an error the body that it comes from.
 llvm::Expected<SavingNode> saveBodies(Context &context, const KindRef &kind, const llvm::BitVector &wanted,
                                       const llvm::BitVector &live, const llvm::BitVector &cut,
                                       llvm::ArrayRef<const Inference *> inference, const GradientOptions &options,

@@ -1,5 +1,5 @@
-// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), answers to
-// the request and the emitted graph (results.cc). Tested by tests/gradient_test.cc
+// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), answers
+// to the request and the emitted graph (results.cc). Tested by tests/gradient_test.cc
 #pragma once
 
 #include "passes/gradient/accumulate.h"
@@ -54,8 +54,8 @@ struct GradientState {
 /// E-02, and errors of the operators' rules.
 llvm::Error walkBackwards(GradientState &state);
 
-/// Makes the answer for every requested entry and freezes the graph; consumes the builder of `state`. E-01, E-05 and errors of
-/// freezing.
+/// Makes the answer for every requested entry and freezes the graph; consumes the builder of `state`. E-01, E-05 and
+/// errors of freezing.
 llvm::Expected<GradientResult> finishGradient(GradientState &state);
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// Entries inside bodies at which a gradient stops or passes a tap: named by a path, marked in the graph (NG-01, HOOK-02).
-// Tested by tests/stop_inside_test.cc
+// Entries inside bodies at which a gradient stops or passes a tap: named by a path, marked in the graph (NG-01,
+// HOOK-02). Tested by tests/stop_inside_test.cc
 #pragma once
 
 #include "ir/bodies.h"
@@ -25,8 +25,8 @@ class PathIndex {
  public:
   explicit PathIndex(const Graph &graph) : root(graph) {}
 
-  /// The node that a path names; nullopt if there is none. AmbiguousName if several nodes have a name in the path; `name#2` is
-  /// the second one.
+  /// The node that a path names; nullopt if there is none. AmbiguousName if several nodes have a name in the path;
+  /// `name#2` is the second one.
   llvm::Expected<std::optional<NodeInside>> find(llvm::StringRef path);
 
  private:
@@ -48,18 +48,18 @@ inline llvm::Expected<std::optional<NodeInside>> findInside(const Graph &graph, 
   return PathIndex(graph).find(path);
 }
 
-/// The graph with `__stop_gradient__` on these nodes, so that no gradient enters their outputs. Ids and names stay; other
-/// nodes with the same body keep it as it was.
+/// The graph with `__stop_gradient__` on these nodes, so that no gradient enters their outputs. Ids and names stay;
+/// other nodes with the same body keep it as it was.
 llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
-/// The graph with `__tap_gradient__` on these nodes: the gradient of each of their outputs passes one `wellKnown.tap` node, as
-/// for GradientRequest::taps. The tap is in the body of the gradient and runs in every step in which a gradient arrives.
-/// Ids and names stay, as above.
+/// The graph with `__tap_gradient__` on these nodes: the gradient of each of their outputs passes one `wellKnown.tap`
+/// node, as for GradientRequest::taps. The tap is in the body of the gradient and runs in every step in which a
+/// gradient arrives. Ids and names stay, as above.
 llvm::Expected<Graph> tapInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 /// The same with `__retain_gradient__`, whose value is the path; the tap of the node's first output has it too, and
-/// passes/gradient/retain_inside.h turns these gradients into heads. AlreadyMarked for a node given twice, UnsupportedOption for
-/// a node in a body that decides.
+/// passes/gradient/retain_inside.h turns these gradients into heads. AlreadyMarked for a node given twice,
+/// UnsupportedOption for a node in a body that decides.
 llvm::Expected<Graph> markRetained(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 }  // namespace gradc

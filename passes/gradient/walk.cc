@@ -1,5 +1,5 @@
-// The walk of the gradient pass (§3): visits nodes backwards and applies each one's rule, or walks through its decomposition.
-// Tested by tests/gradient_test.cc
+// The walk of the gradient pass (§3): visits nodes backwards and applies each one's rule, or walks through its
+// decomposition. Tested by tests/gradient_test.cc
 #include "passes/decomposition_limits.h"
 #include "passes/gradient/state.h"
 #include "passes/gradient/walk_order.h"
@@ -178,8 +178,8 @@ class BackwardWalk {
     return flow ? ArrayRef<BodyGradient>(flow->bodies) : ArrayRef<BodyGradient>();
   }
 
-  // Makes a loop that a decomposition emitted also yield what its gradient reads. Only now is it known which gradients are given,
-  // and nothing differentiates the added outputs.
+  // Makes a loop that a decomposition emitted also yield what its gradient reads. Only now is it known which gradients
+  // are given, and nothing differentiates the added outputs.
   Expected<std::vector<BodyGradient>> saveEmitted(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> isWanted) {
     BitVector wanted(static_cast<unsigned>(isWanted.size())), live(static_cast<unsigned>(heads.size()));
     for (unsigned i = 0; i < wanted.size(); ++i)
@@ -233,9 +233,9 @@ class BackwardWalk {
     return Value{n};
   }
 
-  // The gradient of a fused operator is the gradient of its decomposition: the decomposition's nodes are appended,
-  // the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is bounded by
-  // how operators are layered, not by the graph.
+  // The gradient of a fused operator is the gradient of its decomposition: the decomposition's nodes are
+  // appended, the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is
+  // bounded by how operators are layered, not by the graph.
   Error applyDecomposition(NodeId n, ArrayRef<Value> heads) {
     if (numOpen == kMaxDecompositions) return endless(n);
     if (numOpen == 0) {

@@ -1,4 +1,5 @@
-// An iterative search, as in freeze, then its reversal. Tested by tests/higher_order_test.cc, tests/differential_test.cc
+// An iterative search, as in freeze, then its reversal. Tested by tests/higher_order_test.cc,
+// tests/differential_test.cc
 #include "passes/gradient/walk_order.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -86,8 +87,8 @@ std::vector<NodeId> walkOrder(const Graph &graph, const WellKnownOps &ops) {
     NodeId n = order[i];
     if (placed[n.value]) continue;
     walk.push_back(n);
-    // The running sums below have no other reader. The first term of a sum may be an addition as well; at the end of a chain it
-    // cannot be told from a running sum, so an n-ary sum is walked with it too.
+    // The running sums below have no other reader. The first term of a sum may be an addition as well; at the end of a
+    // chain it cannot be told from a running sum, so an n-ary sum is walked with it too.
     while ((graph.op(n) == ops.add || graph.op(n) == ops.sum) && beginsWithAddition(n)) {
       n = graph.inputs(n)[0].node;
       placed.set(n.value);

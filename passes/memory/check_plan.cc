@@ -1,9 +1,9 @@
 // The independent checker of memory plans: replays the schedule byte range by byte range and shares nothing with the
 // planner but the plan itself (MEM-03) and the sizes that kernels request.
 //
-// Live ranges are kept by offset. An output may be written only to bytes that no live entry owns, except the bytes of the
-// input that it takes over by a declared pair: then nothing may read that input, or anything sharing its bytes, again,
-// unless the pair is an identity. Tested by tests/check_plan_test.cc
+// Live ranges are kept by offset. An output may be written only to bytes that no live entry owns, except the bytes of
+// the input that it takes over by a declared pair: then nothing may read that input, or anything sharing its bytes,
+// again, unless the pair is an identity. Tested by tests/check_plan_test.cc
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
 #include "passes/unwanted.h"
@@ -121,7 +121,8 @@ class PlanReplay {
     return Error::success();
   }
 
-  // The reason that an entry gives for having no place must be true, or the executor would have no memory to compute it in.
+  // The reason that an entry gives for having no place must be true, or the executor would have no memory to compute it
+  // in.
   Error checkAbsence(NodeId n, uint32_t output, EntryId e) const {
     switch (plan.offset[e]) {
       case kUnused:
@@ -226,8 +227,8 @@ class PlanReplay {
     keptWorkspaces.erase(first, last);
   }
 
-  // RC-02: one read per position; entries without reads left, and outputs that nothing reads, free their bytes when the node,
-  // or the group it runs in, is done.
+  // RC-02: one read per position; entries without reads left, and outputs that nothing reads, free their bytes when the
+  // node, or the group it runs in, is done.
   void release(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> inputs = graph.inputs(n);

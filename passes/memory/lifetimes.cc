@@ -124,7 +124,8 @@ class LifetimeBuilder {
     return Error::success();
   }
 
-  // MEM-04, MEM-05: takes over an input that nothing reads afterwards, or that of an identity, whose block may still be read.
+  // MEM-04, MEM-05: takes over an input that nothing reads afterwards, or that of an identity, whose block may still be
+  // read.
   bool takeOver(NodeId n, uint32_t output, EntryId e) {
     ArrayRef<Value> inputs = graph.inputs(n);
     for (InplacePair pair : graph.op(n)->inplace) {

@@ -1,7 +1,7 @@
 // Nodes that an executor runs as one, piece by piece of their outputs (runtime/fusion/), as memory planning sees them.
 //
-// All nodes of a group run at the same time, so everything that a group reads or writes is in use from its first step to its
-// last. In return, entries that only the group itself reads need no place at all.
+// All nodes of a group run at the same time, so everything that a group reads or writes is in use from its first step
+// to its last. In return, entries that only the group itself reads need no place at all.
 #pragma once
 
 #include "ir/ids.h"
@@ -19,8 +19,8 @@ struct NodeGroup {
   bool contains(uint32_t step) const { return first <= step && step <= last; }
 };
 
-/// `output` may be written over `input`, which an earlier node of the group reads at the same elements, if nothing reads
-/// `input` from the node of `output` on.
+/// `output` may be written over `input`, which an earlier node of the group reads at the same elements, if nothing
+/// reads `input` from the node of `output` on.
 struct GroupPair {
   EntryId output, input;
 };

@@ -1,9 +1,10 @@
 // A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule (passes/schedule.h).
 //
-// Three stages, each usable on its own: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
-// bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
-// Variables and heads belong to the caller and are not in the arena. Values are placed first, then workspaces of kernels in
-// the space left free, and those that a later node reads after all values. All sizes are rounded up to 64 bytes.
+// Three stages, each usable on its own: lifetimes (first and last step an entry's bytes are needed, in-place pairs
+// merged), bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
+// Variables and heads belong to the caller and are not in the arena. Values are placed first, then workspaces of
+// kernels in the space left free, and those that a later node reads after all values. All sizes are rounded up to 64
+// bytes.
 #pragma once
 
 #include "passes/infer.h"
@@ -32,7 +33,8 @@ struct BodyPlan {
   std::shared_ptr<const Inference> inference;
 };
 
-/// The workspace of a node with a flow: what its kernel keeps between steps, then the arena of the body that is running.
+/// The workspace of a node with a flow: what its kernel keeps between steps, then the arena of the body that is
+/// running.
 struct FlowPlan {
   NodeId node;
   int64_t ownBytes = 0;
@@ -46,11 +48,11 @@ struct PlanOptions {
   bool allowInplace = true;
   /// The order in which nodes run; by default id order.
   Schedule schedule = {};
-  /// Plans only these steps, such as the backward part (MEM-14): values that other steps compute, and those of these steps
-  /// that other steps read, are in the caller's memory.
+  /// Plans only these steps, such as the backward part (MEM-14): values that other steps compute, and those of these
+  /// steps that other steps read, are in the caller's memory.
   StepRange steps = {};
-  /// The step with which the backward part begins. What it reads of earlier steps stays in place until the end, so that it can run
-  /// again (RET-07). By default there is no such part.
+  /// The step with which the backward part begins. What it reads of earlier steps stays in place until the end, so that
+  /// it can run again (RET-07). By default there is no such part.
   uint32_t backwardBegin = 0xffffffff;
   /// Overrides the workspace bytes that a node's OpDef requests; negative: no override. Null: none is overridden.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
@@ -85,8 +87,8 @@ llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, cons
                                       const RequestTable &requests, const PlanOptions &options);
 
 /// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared
-/// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is valid only
-/// for its schedule: under another one values may collide.
+/// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is valid
+/// only for its schedule: under another one values may collide.
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
                       const MemoryPlan &plan, const PlanOptions &options);
 

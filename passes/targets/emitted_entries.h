@@ -1,5 +1,5 @@
-// What lowering knows of the entries of the graph it builds: shapes and types, inferred node by node as rules emit them, and
-// which entries were replaced by which.
+// What lowering knows of the entries of the graph it builds: shapes and types, inferred node by node as rules emit
+// them, and which entries were replaced by which.
 #pragma once
 
 #include "ir/dense_map.h"

@@ -1,5 +1,5 @@
-// Lowering must not lose writes to variables, although the replacement of a node may need fewer operands than the node, and
-// its outputs may need only part of what it computes (MUT-06). Tested by tests/lower_loops_test.cc
+// Lowering must not lose writes to variables, although the replacement of a node may need fewer operands than the node,
+// and its outputs may need only part of what it computes (MUT-06). Tested by tests/lower_loops_test.cc
 #pragma once
 
 #include "ir/dense_map.h"
@@ -20,8 +20,8 @@ class EmittedOrder {
   void note(NodeId node, size_t first, size_t end) {
     if (!later.empty()) places[node.value] = {first, end};
   }
-  /// Makes the replacement of a later node wait for the last node that replaces the earlier one, and for those that overwrite
-  /// something.
+  /// Makes the replacement of a later node wait for the last node that replaces the earlier one, and for those that
+  /// overwrite something.
   void addTo(GraphBuilder &builder, llvm::ArrayRef<NodeId> made);
   /// Whether `addTo` made one wait for the other.
   bool hasAdded(NodeId later, NodeId earlier) const { return added.contains({later.value, earlier.value}); }
@@ -32,14 +32,15 @@ class EmittedOrder {
   DenseSet<std::pair<uint32_t, uint32_t>> added;
 };
 
-/// What may lose its readers when loops, branches and calls are replaced. Empty if nothing is overwritten, or there are no such
-/// nodes. Linear.
+/// What may lose its readers when loops, branches and calls are replaced. Empty if nothing is overwritten, or there are
+/// no such nodes. Linear.
 struct LooseWrites {
   explicit LooseWrites(const Graph &graph);
 
   /// By entry: whether a head depends on it, whatever replaces loops, branches and calls.
   llvm::BitVector isHeld;
-  /// By node: whether it overwrites a variable and is perhaps needed only by loops, branches and calls, or depends on such a node.
+  /// By node: whether it overwrites a variable and is perhaps needed only by loops, branches and calls, or depends on
+  /// such a node.
   llvm::BitVector isLoose;
 };
 
@@ -53,15 +54,16 @@ struct Replacement {
   bool isWaitedFor;                 // other nodes wait for the node, and now for the last one made
 };
 
-/// Makes sure that `others`, and the made nodes that overwrite something, run. Each output, and the node that others wait for,
-/// waits for all of these before it that it does not read. If some of these have none of them after it, a copy that waits for
-/// them is appended and replaces the first output. Linear in the edges of what is made, per output, if something is overwritten.
+/// Makes sure that `others`, and the made nodes that overwrite something, run. Each output, and the node that others
+/// wait for, waits for all of these before it that it does not read. If some of these have none of them after it, a
+/// copy that waits for them is appended and replaces the first output. Linear in the edges of what is made, per output,
+/// if something is overwritten.
 void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to, llvm::ArrayRef<NodeId> others);
 
-/// Orders the nodes of `lowered`, the form of `before` in a target's operators, so that each reads the version it refers to: a
-/// node that waits for a write through one operand, and reads the overwritten variable as another, may have become several
-/// nodes, of which the one that reads does not wait. What no order can give reads a copy. If `before` is out of order already,
-/// nothing is changed. Linear.
+/// Orders the nodes of `lowered`, the form of `before` in a target's operators, so that each reads the version it
+/// refers to: a node that waits for a write through one operand, and reads the overwritten variable as another, may
+/// have become several nodes, of which the one that reads does not wait. What no order can give reads a copy. If
+/// `before` is out of order already, nothing is changed. Linear.
 llvm::Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered);
 
 }  // namespace gradc

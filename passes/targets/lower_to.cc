@@ -33,8 +33,8 @@ struct LoweredBody {
   Graph graph;
   std::vector<uint32_t> was;  // by input: the input of `from` that it was
 };
-// Each body is lowered once, however many nodes have it; when needs are listed, once for each operator that they are listed
-// for.
+// Each body is lowered once, however many nodes have it; when needs are listed, once for each operator that they are
+// listed for.
 using LoweredBodies = std::map<std::tuple<BodyKey, const Inference *, const OpDef *>, LoweredBody>;
 
 class Lowering {
@@ -116,8 +116,9 @@ class Lowering {
     return Error::success();
   }
 
-  // `waiting` are to get the dependencies of the node that they replace. A gradient operator without a forward node would take
-  // the first of them for one: a copy of what it reads waits in its place. One that reads nothing has nothing to wait for.
+  // `waiting` are to get the dependencies of the node that they replace. A gradient operator without a forward node
+  // would take the first of them for one: a copy of what it reads waits in its place. One that reads nothing has
+  // nothing to wait for.
   void letOperandsWait(SmallVectorImpl<NodeId> &waiting) {
     waiting.clear();
     for (NodeId emitted : std::exchange(made, {})) {
@@ -156,7 +157,8 @@ class Lowering {
     return isFused ? at[graph.controlDeps(n)[0]] : NodeId();
   }
 
-  // A gradient operator depends on its forward node: if that is replaced, the gradient operator is decomposed too (INF-08).
+  // A gradient operator depends on its forward node: if that is replaced, the gradient operator is decomposed too
+  // (INF-08).
   bool isKept(KindId id, NodeId forward) {
     const NodeKind &kind = builder.kind(id);
     if (kind.op->flags.isOpaque) return true;
@@ -298,7 +300,8 @@ class Lowering {
     return Error::success();
   }
 
-  // What the replaced node says about its gradient (ir/gradient_marks.h) holds for its outputs, whatever yields them now.
+  // What the replaced node says about its gradient (ir/gradient_marks.h) holds for its outputs, whatever yields them
+  // now.
   Error keepMarks(Level &level) {
     SmallVector<AttrText, 2> marks;
     for (StringRef key : {kStopMark, kLoweredFromMark})

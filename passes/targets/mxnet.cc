@@ -99,8 +99,8 @@ const OpDef &op(DecomposeRule &d, StringRef name) {
   return *found;
 }
 
-// MXNet's gradient operator reads the output, through which nothing differentiates (loweredFrom), and takes no head gradient: with
-// out_grad it would multiply by the output.
+// MXNet's gradient operator reads the output, through which nothing differentiates (loweredFrom), and takes no head
+// gradient: with out_grad it would multiply by the output.
 void softmaxOutputGrad(DecomposeRule &d) {
   if (!d.forward(0).isValid()) return;
   Attrs attrs = d.context().withAttrs(d.attrs(), {loweredFrom(d)});
@@ -149,8 +149,8 @@ void repeatAxesLike(DecomposeRule &d) {
   d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
 }
 
-// MXNet computes the second operand of a `_grad_add` directly into the sum, and its loops and branches overwrite what they should
-// add to.
+// MXNet computes the second operand of a `_grad_add` directly into the sum, and its loops and branches overwrite what
+// they should add to.
 void gradAdd(DecomposeRule &d) { d.y(0, d.emit(kElemwiseAdd, {d.x(0), d.x(1)})); }
 
 // Next to an axis without elements, -1 could be any size.
@@ -202,8 +202,8 @@ constexpr TargetRow kRows[] = {
     {"_while_loop", mxnetLoop},
 };
 
-// MXNet cannot infer the shapes of the gradient operators of losses inside bodies; besides, these read the forward node's output,
-// which a step of the gradient does not compute.
+// MXNet cannot infer the shapes of the gradient operators of losses inside bodies; besides, these read the forward
+// node's output, which a step of the gradient does not compute.
 void inSimplerOperators(DecomposeRule &d) { d.kind().op->decompose(d); }
 
 constexpr TargetRow kRowsInBodies[] = {

@@ -11,8 +11,8 @@
 
 namespace gradc {
 
-/// `value` if `condition`, of shape (1,), is not 0, else `other`, of the same shape; `emit(op, operands, attrs)` makes nodes.
-/// A condition with one axis selects rows, so values are reshaped to a single row to be selected as a whole.
+/// `value` if `condition`, of shape (1,), is not 0, else `other`, of the same shape; `emit(op, operands, attrs)` makes
+/// nodes. A condition with one axis selects rows, so values are reshaped to a single row to be selected as a whole.
 template <class Emit> Value chosen(Emit emit, const OpDef &where, Value condition, Value value, Value other) {
   auto asRow = [&](Value v) { return emit(kReshape, {v}, {{"shape", "(1,-1)"}}); };
   return emit(kReshapeLike, {emit(where, {condition, asRow(value), asRow(other)}, {}), value}, {});

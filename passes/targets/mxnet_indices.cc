@@ -20,8 +20,8 @@ int64_t axisOf(DecomposeRule &d, StringRef otherwise) {
   return axis;
 }
 
-// Indices of elements of `whole`, as gather_nd takes them, for positions along an axis of it. Positions beyond an end mean the
-// last element there.
+// Indices of elements of `whole`, as gather_nd takes them, for positions along an axis of it. Positions beyond an end
+// mean the last element there.
 Value indicesAlong(DecomposeRule &d, Value positions, ShapeRef whole) {
   const size_t axis = *normalizeAxis(axisOf(d, "-1"), whole.rank());
   SmallVector<Value, 4> indices;

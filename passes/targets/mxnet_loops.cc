@@ -1,5 +1,5 @@
-// MXNet stacks the first heads of a body and carries the others as states, so heads that a gradient added move in front of the
-// states. Tested by tests/lower_loops_test.cc
+// MXNet stacks the first heads of a body and carries the others as states, so heads that a gradient added move in front
+// of the states. Tested by tests/lower_loops_test.cc
 #include "passes/targets/mxnet_loops.h"
 
 #include "passes/targets/mxnet_body.h"

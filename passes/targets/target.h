@@ -1,4 +1,5 @@
-// What a host of graphs offers: one table per host. A new host is a file next to mxnet.cc and a line in this one.
+// What a host of graphs offers: one table per host. A new host is a file next to mxnet.cc and a line in this
+// one.
 #pragma once
 
 #include "ir/graph.h"
