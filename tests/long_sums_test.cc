@@ -116,8 +116,9 @@ const Sum kSums[] = {
     {"_backward_take", "y = take(a, i); d = _backward_take(x, i) ^y; heads d", "x=$n; a=1; i=$n"},
     {"_backward_Embedding", "d = _backward_Embedding(x, i) {input_dim=1, output_dim=1}; heads d:1", "x=$n,1; i=$n"},
     {"_backward_gather_nd", "y = gather_nd(a, i); d = _backward_gather_nd(x, i) ^y; heads d", "x=$n; a=1; i=1,$n"},
+    // Not with 2^25: positions are float32.
     {"_backward_topk", "y = topk(a) {k=$n, ret_typ=both}; d = _backward_topk(x, a, i) {k=$n, ret_typ=both} ^y; heads d",
-     "x=$n; a=$n; i=$n", Is::Sum, Bits::OwnLoop, true, At::First},
+     "x=$n; a=$n; i=$n", Is::Sum, Bits::OwnLoop, false, At::First},
     {"_backward_repeat", "y = repeat(a) {repeats=$n}; d = _backward_repeat(x) {repeats=$n} ^y; heads d", "x=$n; a=1"},
     {"_backward_tile", "y = tile(a) {reps=$n}; d = _backward_tile(x) {reps=$n} ^y; heads d", "x=$n; a=1"},
     {"_backward_UpSampling",
@@ -310,11 +311,12 @@ std::vector<float> valuesOf(const Sum &sum, TestGraph &g, Numbers &numbers, Back
   options.exec.backend = backend;
   options.exec.threads = threads;
   options.exec.isTraining = true;
-  Session session = cantFail(Session::create(g.context, g, {}, options));
-  cantFail(session.run(1));
   std::vector<float> found;
+  Expected<Session> session = Session::create(g.context, g, {}, options);
+  if (!session) return ADD_FAILURE() << toString(session.takeError()), found;
+  if (Error error = session->run(1)) return ADD_FAILURE() << toString(std::move(error)), found;
   for (size_t h = 0; h < g.graph.heads().size(); ++h) {
-    const TensorRef head = session.head(h);
+    const TensorRef head = session->head(h);
     const float *values = head.as<const float>();
     if (sum.at == At::All) found.insert(found.end(), values, values + std::min<int64_t>(head.size(), 64));
     else found.push_back(values[sum.at == At::First ? 0 : head.size() - 1]);

@@ -70,7 +70,7 @@ TEST_F(Process, ThreadsThatCannotBeStartedAreAnError) {
         runShell(folder.path(), std::string("ulimit -v 1500000; $GRADC ") + command + " --threads 300");
     EXPECT_EQ(run.code, 1) << run.err;
     EXPECT_NE(run.err.find("error: no thread to run the graph [too_large]"), std::string::npos) << run.err;
-    EXPECT_EQ(StringRef(run.err).count("error:"), 1u) << run.err;
+    EXPECT_EQ(llvm::StringRef(run.err).count("error:"), 1u) << run.err;
     EXPECT_EQ(runShell(folder.path(), "ls | grep out").out, "");
   }
 }

@@ -1,43 +1,44 @@
 // Whether work grows as its input does and no faster, by the clock of the processor, without constants added.
-//
-// Sixteen times as much work may take sixteen times as long, and a quarter more than that. A larger graph also falls out of
-// the caches, which alone can double the time of a pass; so plain passes over as much memory are timed beside the work, and
-// what they lose is divided out. Tested by tests/linear_time_test.cc
 #pragma once
+
+#include "ir/process_memory.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <ctime>
 
 namespace gradc::testing {
 
 /// Seconds of processor time; the best of three.
-double secondsOf(llvm::function_ref<void()> work);
+inline double secondsOf(llvm::function_ref<void()> work) {
+  double best = HUGE_VAL;
+  for (int round = 0; round < 3; ++round) {
+    const std::clock_t start = std::clock();
+    work();
+    best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return best;
+}
 
-/// The memory that `work` touches.
-size_t bytesOf(llvm::function_ref<void()> work);
+/// Sixteen times as much may take 28 times as long: 16, and what a larger graph loses in the caches, which is up to half as
+/// much again. n^1.2 would be 28 times, a square 256 times. What else runs on the machine may take the caches or the processor away from one of the two, so they are
+/// measured one after the other until it holds, or an eighth attempt fails.
+inline constexpr double kMostTimes = 28;
 
-/// How many times longer plain passes take over a byte of the larger memory.
-double cacheLoss(size_t small, size_t large);
-
-struct LinearTime {
-  double small = 0, large = 0;  // of the work
-  double loss = 1;              // of caches
-
-  /// For 16 times as much, less what the caches lose. n^1.2 would be 28 times, a square 256 times.
-  double times() const { return large / small / loss; }
-  bool isLinear() const { return times() < kMostTimes; }
-
-  static constexpr double kMostTimes = 20;
-};
-
-/// The least times of up to eight attempts, until they are linear: what else runs on the machine may take the caches or the
-/// processor away from either.
-LinearTime linearTimeOf(uint32_t n, llvm::function_ref<double(uint32_t)> secondsFor);
-
-void expectLinear(uint32_t n, llvm::function_ref<double(uint32_t)> secondsFor);
+inline void expectLinear(uint32_t n, llvm::function_ref<double(uint32_t)> secondsFor) {
+  keepFreedMemory();
+  double small = 0, large = 0;
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    small = secondsFor(n), large = secondsFor(16 * n);
+    if (large < kMostTimes * small) return;
+  }
+  ADD_FAILURE() << small << " s for " << n << ", " << large << " s for sixteen times as many: " << large / small
+                << " times";
+}
 
 }  // namespace gradc::testing
