@@ -100,7 +100,7 @@ Term overSquares(const Term &a, const Term &b) {
   return to.a / to.size;
 }
 
-// The angle jumps at the half axis b < 0, which is no edge of its slopes. At (0, 0) all derivatives are 0.
+// The angle jumps at the half axis b < 0; its slopes do not. At (0, 0) all derivatives are 0.
 struct Arctan2 {
   static constexpr auto value = [](auto a, auto b) { return std::atan2(a, b); };
   static constexpr auto left = [](auto dy, auto a, auto b) { return dy * overSquares(b, a); };

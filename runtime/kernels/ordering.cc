@@ -242,19 +242,22 @@ template <class T> class OrderBackward : public PreparedKernel {
     parallelFor(threads, rows.length, std::max<int64_t>(kGrain * rows.length / size, 1),
                 [&](int64_t begin, int64_t end) { add(call, 0, rows.outer, begin, end); });
   }
-  /// Sums of float64, for positions that repeat: no order has such, but an operand may.
+  /// Sums of float64, for positions that repeat: those of an order do not, but an operand's may.
   size_t workspaceBytes() const override {
+    if (kIsExact) return 0;
     return static_cast<size_t>(rows.outer * rows.length * rows.inner) * sizeof(double);
   }
 
  private:
+  static constexpr bool kIsExact = std::is_same_v<T, double>;  // T is what sums are in
+
   // The elements of slices `first` to `last` whose positions are from `begin` to `end`.
   void add(const KernelCall &call, int64_t first, int64_t last, int64_t begin, int64_t end) const {
     const int64_t inner = rows.inner;
     for (int64_t slice = first; slice < last; ++slice) {
       const int64_t at = slice * rows.length * inner;
       T *dx = call.out[0].as<T>() + at;
-      if (!addSlice(call, slice, dx, begin, end)) continue;
+      if (!addSlice(call, slice, dx, begin, end) || kIsExact) continue;
       double *sums = static_cast<double *>(call.workspace) + at;
       addSlice(call, slice, sums, begin, end);
       std::transform(sums + begin * inner, sums + end * inner, dx + begin * inner,

@@ -116,7 +116,8 @@ class ProgramTrial {
     all.maxIterations = kMaxSteps;
     Expected<BlockGraph> made = graphOfBlocks(trial.ctx, program, all);
     if (!made) {
-      if (mustBeKnown && !hasUnknownSizes(program)) trial.report(stage + " is no graph: " + textOf(made.takeError()));
+      if (mustBeKnown && !hasUnknownSizes(program))
+        trial.report(stage + " cannot be taken as a graph: " + textOf(made.takeError()));
       else trial.isFine(made.takeError(), (stage + " as graph").str());
       return false;
     }
@@ -227,7 +228,7 @@ class ProgramTrial {
     Expected<BlockGraph> graph = graphOfBlocks(trial.ctx, emitted.program, options);
     if (!graph) {
       if (engine && isAsSaid && !hasUnknownSizes(emitted.program))
-        trial.report("emitted program is no graph: " + textOf(graph.takeError()));
+        trial.report("emitted program cannot be taken as a graph: " + textOf(graph.takeError()));
       else trial.isFine(graph.takeError(), "emitted program as graph");
       return std::nullopt;
     }
