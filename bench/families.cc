@@ -1,7 +1,7 @@
 // The graph families.
 #include "bench/families.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/SmallVector.h"

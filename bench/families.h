@@ -1,7 +1,7 @@
 // Families of synthetic graphs that the benchmarks scale up, each stressing one shape of real networks.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/ADT/StringRef.h"
 

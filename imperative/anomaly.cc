@@ -1,7 +1,7 @@
 // HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative_anomaly_test.cc
 #include "imperative/replay.h"
-#include "ir/half.h"
-#include "ir/effects.h"
+#include "ir/tensor/half.h"
+#include "ir/graph/effects.h"
 
 #include "llvm/ADT/STLExtras.h"
 

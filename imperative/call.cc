@@ -2,7 +2,7 @@
 // Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
 
-#include "ir/effects.h"
+#include "ir/graph/effects.h"
 #include "runtime/bindings.h"
 #include "runtime/failures.h"
 #include "runtime/kernels/threads.h"

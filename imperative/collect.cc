@@ -3,7 +3,7 @@
 
 #include "imperative/heap_bytes.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 

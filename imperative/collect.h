@@ -6,7 +6,7 @@
 #include "imperative/signature.h"
 #include "imperative/tape.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // Tested by tests/imperative_deep_test.cc
 #include "imperative/deep_stack.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include <cstdint>
 #include <exception>

@@ -7,7 +7,7 @@
 #include "imperative/plan_cache.h"
 #include "imperative/signature.h"
 #include "imperative/tape.h"
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "runtime/failures.h"
 
 #include "llvm/ADT/SetVector.h"

@@ -1,9 +1,9 @@
 // Tested by tests/imperative_function_test.cc
 #include "imperative/function_op.h"
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 
 using namespace llvm;
 

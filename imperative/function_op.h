@@ -3,7 +3,7 @@
 // Tested by tests/imperative_function_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

@@ -22,7 +22,7 @@
 #include "imperative/kind.h"
 #include "imperative/modes.h"
 #include "imperative/tensor.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/executor.h"
 

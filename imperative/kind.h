@@ -5,7 +5,7 @@
 // Tested by tests/imperative_growth_test.cc
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include <atomic>
 #include <utility>

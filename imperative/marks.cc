@@ -2,7 +2,7 @@
 // Tested by tests/imperative_marks_test.cc
 #include "imperative/engine.h"
 
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 #include "runtime/bindings.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -10,7 +10,7 @@
 #include "passes/memory/plan_memory.h"
 #include "runtime/failures.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"

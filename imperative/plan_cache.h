@@ -4,7 +4,7 @@
 
 #include "imperative/plan.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 #include <list>
 #include <optional>

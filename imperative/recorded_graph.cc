@@ -3,10 +3,10 @@
 
 #include "imperative/function_op.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/infer_bodies.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"

@@ -3,8 +3,8 @@
 #include "imperative/replay.h"
 
 #include "imperative/function_op.h"
-#include "ir/dense_map.h"
-#include "ir/effects.h"
+#include "ir/base/dense_map.h"
+#include "ir/graph/effects.h"
 #include "ops/output_reads.h"
 #include "llvm/ADT/STLExtras.h"
 

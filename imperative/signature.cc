@@ -7,9 +7,9 @@
 #include "imperative/heap_bytes.h"
 
 #include "imperative/storage.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/output_reads.h"
-#include "ir/widening.h"
+#include "ir/rules/widening.h"
 #include "passes/gradient/keep_lists.h"
 #include "runtime/failures.h"
 #include "runtime/instructions.h"

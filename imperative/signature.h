@@ -9,11 +9,11 @@
 #include "imperative/kind.h"
 #include "imperative/single_call.h"
 #include "imperative/tape_shapes.h"
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "runtime/executor.h"
 #include "runtime/kernels/prepared_kernel.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 #include <memory>
 

@@ -1,8 +1,8 @@
 // Tested by tests/imperative_loops_test.cc
 #include "imperative/single_call.h"
 
-#include "ir/bodies.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/graph_builder.h"
 #include "runtime/body_runner.h"
 #include "runtime/short_rows.h"
 #include "runtime/failures.h"

@@ -1,7 +1,7 @@
 // Tested by tests/imperative_memory_test.cc
 #include "imperative/storage.h"
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -8,7 +8,7 @@
 
 #include "imperative/foreign_ranges.h"
 #include "imperative/tape_shapes.h"
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 #include <array>
 #include <atomic>

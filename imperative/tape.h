@@ -8,7 +8,7 @@
 #include "imperative/call_site.h"
 #include "imperative/kind.h"
 #include "imperative/tensor.h"
-#include "ir/ids.h"
+#include "ir/base/ids.h"
 
 #include "llvm/ADT/PointerIntPair.h"
 

@@ -5,8 +5,8 @@
 // Tested by tests/imperative_growth_test.cc
 #pragma once
 
-#include "ir/ids.h"
-#include "ir/shape.h"
+#include "ir/base/ids.h"
+#include "ir/tensor/shape.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -3,7 +3,7 @@
 
 #include "imperative/heap_bytes.h"
 #include "imperative/tape.h"
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/bindings.h"
 
 using namespace llvm;

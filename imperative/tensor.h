@@ -6,7 +6,7 @@
 #pragma once
 
 #include "imperative/storage.h"
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"

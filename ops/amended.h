@@ -1,7 +1,7 @@
 // Functions that complete an OpDef which a maker returned: `withDecomposition(comparison(…), rule)`.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

@@ -1,11 +1,11 @@
 // Attributes that are axes. Tested by tests/registry_test.cc
 #pragma once
 
-#include "ir/attr_spec.h"
+#include "ir/op/attr_spec.h"
 
 namespace gradc {
 
-/// An axis or a list of axes, negative ones counted from the end. No shape has more than 64 (ir/shape.cc): rules write
+/// An axis or a list of axes, negative ones counted from the end. No shape has more than 64 (ir/tensor/shape.cc): rules write
 /// codes for that many axes where no shape is known.
 constexpr AttrSpec ofAxis(AttrSpec spec) { return spec.atLeast(-64).atMost(64); }
 

@@ -2,7 +2,7 @@
 // Tested by tests/layer_ops_test.cc
 #pragma once
 
-#include "ir/shape.h"
+#include "ir/tensor/shape.h"
 
 namespace gradc {
 

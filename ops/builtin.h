@@ -1,7 +1,7 @@
 // Distinguishes built-in operators from those that a host has added.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // The operator families that `registerBuiltinOps` lists; each array is the last definition of the file of that name.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // The in-place pairs of most operators: which output may take over the memory of which input.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

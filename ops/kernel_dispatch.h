@@ -6,7 +6,7 @@
 // Tested by tests/nn_ops_test.cc
 #pragma once
 
-#include "ir/types.h"
+#include "ir/tensor/types.h"
 
 #include "llvm/Support/ErrorHandling.h"
 

@@ -5,7 +5,7 @@
 #include "ops/axis_rows.h"
 #include "ops/spatial/convolution_kernel.h"
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include <vector>
 

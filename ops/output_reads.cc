@@ -1,7 +1,7 @@
 // Tested by tests/imperative_keeps_test.cc
 #include "ops/output_reads.h"
 
-#include "ir/effects.h"
+#include "ir/graph/effects.h"
 #include "ops/builtin.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,10 +2,10 @@
 // compute.
 //
 // A gradient operator of several inputs reads different operands for each: of y = A·B, dA reads B and dB reads A. Its
-// kernels run without the memory of the others (ir/missing_inputs.h). Tested by tests/imperative_keeps_test.cc
+// kernels run without the memory of the others (ir/rules/missing_inputs.h). Tested by tests/imperative_keeps_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/extrema_ops_test.cc
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -1,7 +1,7 @@
 // Operators that rules and decompositions of other families emit. Each is defined in the family file named beside it.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

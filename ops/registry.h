@@ -1,7 +1,7 @@
 // The one list of operator families.
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "ir/row_ops.h"
 
 namespace gradc {

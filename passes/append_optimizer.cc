@@ -2,9 +2,9 @@
 // each, freeze. Tested by tests/append_optimizer_test.cc
 #include "passes/append_optimizer.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
-#include "ir/graph_builder.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/naming.h"
 #include "passes/gradient/table.h"
 #include "passes/optimizer_operators.h"

@@ -1,9 +1,9 @@
 // Discovery of forward/backward correspondences on placeholders. Tested by tests/infer_test.cc
 #include "passes/backward_link.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,8 +1,8 @@
 // The simultaneous walk. Tested by tests/diff_test.cc
 #include "passes/diff.h"
 
-#include "ir/bodies.h"
-#include "ir/dense_map.h"
+#include "ir/graph/bodies.h"
+#include "ir/base/dense_map.h"
 
 #include "llvm/ADT/SmallString.h"
 

@@ -7,7 +7,7 @@
 // ignored. Linear in nodes + edges; recursive only in bodies.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <string>
 #include <vector>

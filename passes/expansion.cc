@@ -5,10 +5,10 @@
 #include "passes/following_attrs.h"
 #include "passes/order_mutation.h"
 
-#include "ir/effects.h"
-#include "ir/error.h"
-#include "ir/number.h"
-#include "ir/out_of_memory.h"
+#include "ir/graph/effects.h"
+#include "ir/base/error.h"
+#include "ir/base/number.h"
+#include "ir/base/out_of_memory.h"
 
 using namespace llvm;
 

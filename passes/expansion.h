@@ -6,8 +6,8 @@
 #include "passes/rewriter.h"
 #include "passes/unroll.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -3,7 +3,7 @@
 
 #include "passes/following_attrs.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 using namespace llvm;
 

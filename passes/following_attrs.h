@@ -1,7 +1,7 @@
 // Attributes that nodes inherit from the node they are made for (NAME-11): `__profiler_scope__`, `__ctx_group__`.
 #pragma once
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -1,7 +1,7 @@
 // Names for nodes that a pass adds, none of which the graph has already (NAME-09). Tested by tests/unroll_names_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -1,7 +1,7 @@
 // Compares heads with the side table. Tested by tests/gradient_shapes_test.cc
 #include "passes/gradient_shapes.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 

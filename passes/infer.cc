@@ -2,8 +2,8 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
 #include "passes/infer.h"
 
-#include "ir/count_of.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/count_of.h"
+#include "ir/base/out_of_memory.h"
 
 #include "passes/gradient/head_checks.h"
 #include "passes/gradient_shapes.h"

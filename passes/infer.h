@@ -4,9 +4,9 @@
 // take shapes and dtypes from their forward node (INF-08), by the correspondence that its gradient rule defines.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/shape_table.h"
-#include "ir/tables.h"
+#include "ir/graph/graph.h"
+#include "ir/tensor/shape_table.h"
+#include "ir/graph/tables.h"
 
 #include "llvm/Support/Error.h"
 

@@ -5,8 +5,8 @@
 #include "passes/infer_lattices.h"
 #include "passes/propagate.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 
 using namespace llvm;
 

@@ -6,7 +6,7 @@
 #include "passes/backward_link.h"
 #include "passes/infer.h"
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 
 #include <map>
 

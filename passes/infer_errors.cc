@@ -1,7 +1,7 @@
 // Tested by tests/infer_test.cc
 #include "passes/infer_errors.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 using namespace llvm;
 

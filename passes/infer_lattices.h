@@ -4,7 +4,7 @@
 
 #include "passes/infer_bodies.h"
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 
 namespace gradc {
 

@@ -1,8 +1,8 @@
 // What inference could not determine. Recursion is as deep as bodies are nested. Tested by tests/infer_test.cc
 #include "passes/infer_errors.h"
 
-#include "ir/bodies.h"
-#include "ir/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/DenseSet.h"
 

@@ -1,8 +1,8 @@
 #include "passes/known_values.h"
 
-#include "ir/decision.h"
-#include "ir/kernel.h"
-#include "ir/widening.h"
+#include "ir/rules/decision.h"
+#include "ir/rules/kernel.h"
+#include "ir/rules/widening.h"
 
 using namespace llvm;
 

@@ -3,9 +3,9 @@
 // Tested by tests/unroll_test.cc
 #pragma once
 
-#include "ir/dense_map.h"
-#include "ir/graph_builder.h"
-#include "ir/tensor.h"
+#include "ir/base/dense_map.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/tensor/tensor.h"
 #include "passes/infer.h"
 
 #include <memory>

@@ -1,6 +1,6 @@
 #include "passes/optimizer_operators.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

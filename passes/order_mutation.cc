@@ -5,12 +5,12 @@
 #include "passes/rewriter.h"
 #include "passes/variable_accesses.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
+#include "ir/rules/verify.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -13,7 +13,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/schedule.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 namespace gradc {
 

@@ -14,8 +14,8 @@
 
 #include "passes/backward_link.h"
 
-#include "ir/error.h"
-#include "ir/tables.h"
+#include "ir/base/error.h"
+#include "ir/graph/tables.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SmallVector.h"

@@ -1,7 +1,7 @@
 // One sweep over the edges. Tested by tests/requests_test.cc
 #include "passes/unwanted.h"
 
-#include "ir/effects.h"
+#include "ir/graph/effects.h"
 
 using namespace llvm;
 

@@ -1,7 +1,7 @@
 // Which outputs are requested, and how: one request per entry, from the heads and the reads of a graph (REQ-*, RC-*).
 #pragma once
 
-#include "ir/tables.h"
+#include "ir/graph/tables.h"
 
 #include "llvm/Support/Error.h"
 

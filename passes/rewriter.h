@@ -9,8 +9,8 @@
 // tests/rewriter_test.cc
 #pragma once
 
-#include "ir/dense_map.h"
-#include "ir/graph_builder.h"
+#include "ir/base/dense_map.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/free_names.h"
 
 #include <optional>

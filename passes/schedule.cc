@@ -1,8 +1,8 @@
 // Tested by tests/schedule_test.cc
 #include "passes/schedule.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 using namespace llvm;
 

@@ -5,7 +5,7 @@
 // Tested by tests/schedule_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace gradc {
 

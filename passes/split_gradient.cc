@@ -3,8 +3,8 @@
 
 #include "passes/rewriter.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/BitVector.h"
 

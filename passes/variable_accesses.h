@@ -9,7 +9,7 @@
 // tests/order_mutation_test.cc
 #pragma once
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // Matches bindings by name, and decides which array may be bound to which variable. Tested by tests/session_test.cc
 #include "runtime/bindings.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/elements.h"
 #include "runtime/keys.h"
 

@@ -1,9 +1,9 @@
 // Tested by tests/control_flow_test.cc
 #include "runtime/body_runner.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
 #include "runtime/timing_log.h"
 
 #include "llvm/ADT/DenseMap.h"

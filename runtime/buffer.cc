@@ -1,7 +1,7 @@
 // Tested by tests/session_test.cc
 #include "runtime/buffer.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/machine_memory.h"
 

@@ -1,7 +1,7 @@
 // Memory for tensors: aligned as memory plans promise, and an error rather than an abort when there is none.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"

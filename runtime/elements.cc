@@ -1,8 +1,8 @@
 // Element access by dtype. Tested by tests/session_test.cc
 #include "runtime/elements.h"
 
-#include "ir/half.h"
-#include "ir/number.h"
+#include "ir/tensor/half.h"
+#include "ir/base/number.h"
 
 #include "llvm/Support/ErrorHandling.h"
 

@@ -1,7 +1,7 @@
 // Reading, writing and converting single elements of any dtype. For what runs once per tensor, not for kernels.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 namespace gradc {
 

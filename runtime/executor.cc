@@ -10,8 +10,8 @@
 #include "runtime/run_errors.h"
 #include "runtime/timing_log.h"
 
-#include "ir/error.h"
-#include "ir/half.h"
+#include "ir/base/error.h"
+#include "ir/tensor/half.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -11,7 +11,7 @@
 // (REQ-06): kernels never see Add.
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/kernels/prepared_kernel.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/failures_test.cc
 #pragma once
 
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 #include <system_error>

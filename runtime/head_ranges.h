@@ -1,7 +1,7 @@
 // Which heads of an executor share memory. Tested by tests/head_ranges_test.cc, tests/session_memory_test.cc
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -1,7 +1,7 @@
 // Initial values. Tested by tests/session_test.cc
 #include "runtime/init.h"
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "runtime/elements.h"
 
 #include <nlohmann/json.hpp>

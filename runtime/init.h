@@ -1,7 +1,7 @@
 // Values of unbound variables: `run --init SEED`, gradcheck.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 #include "passes/infer.h"
 
 namespace gradc {

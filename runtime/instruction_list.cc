@@ -2,7 +2,7 @@
 // Tested by tests/executor_test.cc
 #include "runtime/instructions.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/release.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,9 +1,9 @@
 // Turns graph, requests and plan into instructions. Phases: place every entry, list the steps that fill heads, emit
 // instructions, connect their views. Linear. Tested by tests/executor_test.cc
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/error.h"
-#include "ir/inference.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
+#include "ir/rules/inference.h"
 #include "passes/unwanted.h"
 #include "runtime/body_runner.h"
 #include "runtime/instructions.h"

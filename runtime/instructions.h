@@ -182,7 +182,7 @@ class RandomOrdinals {
 };
 
 /// E-63 if the kernel of `who` does not compute in `given`, the type in which it receives an operand of type `stored`
-/// (ir/widening.h). Only the first operand decides in which type a kernel computes: others may be class numbers or
+/// (ir/rules/widening.h). Only the first operand decides in which type a kernel computes: others may be class numbers or
 /// positions.
 llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const llvm::Twine &who);
 

@@ -1,6 +1,6 @@
 // Keys of tensors, kept unique. Tested by tests/session_test.cc
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 #include "runtime/keys.h"
 
 #include "llvm/ADT/BitVector.h"

@@ -1,6 +1,6 @@
 #include "runtime/machine_memory.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/control_groups.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -2,10 +2,10 @@
 //
 // Every size is checked against the bytes present before anything is allocated. Not read: structured and object types.
 // Tested by tests/npy_test.cc
-#include "ir/count_of.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
-#include "ir/inference.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
+#include "ir/rules/inference.h"
 #include "runtime/npy.h"
 
 #include "runtime/npy_parts.h"

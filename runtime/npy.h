@@ -4,7 +4,7 @@
 // np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"

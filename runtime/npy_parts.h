@@ -1,7 +1,7 @@
 // An NPY file in two parts, for archives. Tested by tests/npy_test.cc
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 #include "llvm/Support/Error.h"
 

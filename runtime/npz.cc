@@ -1,6 +1,6 @@
 // Writing NPZ: a zip archive of NPY members, stored. Tested by tests/npy_test.cc
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 #include "runtime/npy.h"
 #include "runtime/npy_parts.h"
 #include "runtime/npz_format.h"

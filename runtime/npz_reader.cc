@@ -3,8 +3,8 @@
 // Reading trusts only the central directory, so members with data descriptors need no special case. Phases: read the directory,
 // find the members and see that they do not overlap, read the header of each, and only on request the elements. A size that
 // the bytes at hand cannot hold is refused. Not read: encrypted and multi-disk archives. Tested by tests/npy_test.cc
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 #include "runtime/npy.h"
 #include "runtime/npy_parts.h"
 #include "runtime/npz_format.h"

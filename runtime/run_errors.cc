@@ -1,7 +1,7 @@
 #include "runtime/run_errors.h"
 
-#include "ir/count_of.h"
-#include "ir/error.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "runtime/executor.h"
 
 using namespace llvm;

@@ -2,7 +2,7 @@
 // Tested by tests/session_test.cc
 #include "runtime/session_state.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/release.h"
 #include "passes/order_mutation.h"
 #include "runtime/elements.h"

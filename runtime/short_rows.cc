@@ -1,7 +1,7 @@
 #include "runtime/short_rows.h"
 
-#include "ir/body_flow.h"
-#include "ir/effects.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/effects.h"
 
 #include "llvm/Support/MathExtras.h"
 

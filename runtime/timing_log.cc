@@ -1,6 +1,6 @@
 #include "runtime/timing_log.h"
 
-#include "ir/body_flow.h"
+#include "ir/graph/body_flow.h"
 
 using namespace llvm;
 

@@ -2,8 +2,8 @@
 // before when there is memory again. What runs is in allocation_run_test.cc.
 #include "formats/blocks/graph_of_blocks.h"
 #include "formats/json/reader.h"
-#include "ir/out_of_memory.h"
-#include "ir/verify.h"
+#include "ir/base/out_of_memory.h"
+#include "ir/rules/verify.h"
 #include "passes/append_optimizer.h"
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/stop_inside.h"

@@ -4,7 +4,7 @@
 #include "formats/json/graph_table.h"
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/infer.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/requests.h"

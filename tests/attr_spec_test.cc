@@ -1,5 +1,5 @@
 // Every spelling of attribute values seen in files, and the canonical one.
-#include "ir/attr_spec.h"
+#include "ir/op/attr_spec.h"
 
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #include "formats/blocks/block_gradient.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/json/reader.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
 

@@ -16,7 +16,7 @@
 #include "formats/blocks/minimize.h"
 #include "formats/blocks/op_slots.h"
 #include "formats/blocks/ops/op_row.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 

@@ -1,8 +1,8 @@
 // Bodies as part of what a node is: interned, carried by every pass, looked into by those that check and compare.
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 
 #include "formats/json/reader.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/diff.h"
 #include "passes/gradient/gradient.h"
 #include "passes/order_mutation.h"

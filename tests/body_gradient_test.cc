@@ -1,8 +1,8 @@
 // Gradients of bodies: what they overwrite, draw and take shapes of.
-#include "ir/bodies.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/graph/bodies.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/primitives.h"
 #include "passes/infer.h"
 #include "passes/order_mutation.h"

@@ -1,7 +1,7 @@
 // Whatever a file contains, what the tool prints is one line for each line of it: every verb × every place of a text.
 #include "tests/support/cli.h"
 
-#include "ir/printable.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

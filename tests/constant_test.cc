@@ -1,6 +1,6 @@
 // Values that are part of a graph: every dtype to the last bit, in files and in memory.
 #include "formats/json/reader.h"
-#include "ir/text.h"
+#include "ir/graph/text.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"

@@ -1,5 +1,5 @@
 // Interning: equal things have equal ids, and attribute errors say which value was bad.
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "tests/support/small_ops.h"
 

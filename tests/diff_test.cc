@@ -1,7 +1,7 @@
 // Structural comparison (settled: "Structurally equal").
 #include "passes/diff.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
 // The error type: one expression to make, stable kinds, notes that survive amending.
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 // What the executor refuses: bindings, types, shapes, plans, operators without a kernel.
 #include "tests/support/exec_bench.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>

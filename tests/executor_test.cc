@@ -1,6 +1,6 @@
 // The executor against the naive interpreter, and each promise of its header by itself. What it refuses is in
 // tests/executor_errors_test.cc.
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "ops/primitives.h"
 #include "tests/support/exec_bench.h"
 #include "tests/support/naive.h"

@@ -1,7 +1,7 @@
 // Kernels that fail: an error at the node, never the end of the process, and the session runs again.
 #include "imperative/imperative.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "runtime/failures.h"
 #include "runtime/session.h"
 #include "tests/support/exec_bench.h"

@@ -1,7 +1,7 @@
 // Formulas as decompositions: which nodes they emit, and in which order.
 #include "ops/elementwise/formula.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // gradcheck finds right gradients right and wrong ones wrong, for every way a value can be constant or kinked.
-#include "ir/grad_rule.h"
-#include "ir/graph_builder.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 #include "passes/targets/lower_to.h"

@@ -2,9 +2,9 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 #include "passes/backward_link.h"

@@ -2,8 +2,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include "tests/support/test_graph.h"
 
 #include "formats/json/reader.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/head_checks.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"

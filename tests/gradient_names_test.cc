@@ -2,7 +2,7 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/StringSet.h"

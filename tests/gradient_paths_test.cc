@@ -3,7 +3,7 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/BitVector.h"

@@ -6,7 +6,7 @@
 #include "tests/support/linear_time.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ir/process_memory.h"
 
 #include "llvm/ADT/Sequence.h"

@@ -2,8 +2,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/primitives.h"
 #include "passes/gradient/gradient.h"
 

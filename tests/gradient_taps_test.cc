@@ -1,8 +1,8 @@
 // Taps: one node through which the whole gradient of an entry passes, so that a host can read or replace it.
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/inplace.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"

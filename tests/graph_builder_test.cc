@@ -1,5 +1,5 @@
 // Freezing: canonical order, what is dropped, the stable prefix over a base, and what is refused.
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"

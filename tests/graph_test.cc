@@ -1,6 +1,6 @@
 // Questions a frozen graph answers: names under which things are listed, arguments and aux states.
 #include "formats/json/graph_table.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "tests/support/small_ops.h"
 

@@ -1,5 +1,5 @@
 // Conversions of float16 and bfloat16, every value and every rounding of them.
-#include "ir/half.h"
+#include "ir/tensor/half.h"
 
 #include "tests/support/half_values.h"
 

@@ -3,7 +3,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"

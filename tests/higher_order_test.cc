@@ -2,8 +2,8 @@
 #include "tests/support/derivative.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/graph_builder.h"
-#include "ir/verify.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>

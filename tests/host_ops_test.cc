@@ -1,7 +1,7 @@
 // Operators that a host declares at run time: their attributes, parameters and functions are what its data say.
 #include "formats/json/reader.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/primitives.h"
 #include "passes/diff.h"
 #include "runtime/session.h"

@@ -1,9 +1,9 @@
 // Memory, histories and states that two have at once: gradients and tensors of the host, a backward and another one inside of
 // it, values that a tape keeps and results.
 #include "imperative/imperative.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "tests/support/host_functions.h"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // Limits, and what belongs to somebody else: nothing of that breaks a tape.
 #include "imperative/engine.h"
 
-#include "ir/graph_builder.h"
-#include "ir/inference.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/inference.h"
 #include "tests/support/imperative.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/test_graph.h"

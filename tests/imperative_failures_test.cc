@@ -1,8 +1,8 @@
 // Calls and backwards that fail half-way leave everything as it was (RET-05).
 #include "imperative/imperative.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "tests/support/fail_each.h"
 #include "tests/support/imperative.h"
 

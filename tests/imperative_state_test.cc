@@ -1,8 +1,8 @@
 // Operators of a host that keep an object from a call to its gradient (KernelCall::state).
 #include "imperative/imperative.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "tests/support/imperative.h"
 
 using namespace llvm;

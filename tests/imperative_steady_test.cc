@@ -1,8 +1,8 @@
 // A step that has run before allocates nothing: functions and objects of the host, and calls of many operands.
 #include "imperative/imperative.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "tests/support/failing_heap.h"
 #include "tests/support/host_functions.h"
 

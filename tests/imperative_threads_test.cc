@@ -1,9 +1,9 @@
 // Eight threads record and differentiate over leaves that they share. For the thread sanitizer: ./dev test --tsan
 // imperative_threads.
 #include "imperative/imperative.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "tests/support/imperative.h"
 
 #include <atomic>

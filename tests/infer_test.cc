@@ -3,7 +3,7 @@
 #include "tests/support/test_graph.h"
 
 #include "formats/json/graph_table.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/infer.h"
 
 #include <gtest/gtest.h>

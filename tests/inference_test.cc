@@ -1,5 +1,5 @@
 // Statements of one operator about its entries: merging, conflicts, and that nothing said later counts after one.
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "formats/json/reader.h"
 
 #include "formats/json/writer.h"
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 #include "tests/support/small_ops.h"
 
 #include "gtest/gtest.h"

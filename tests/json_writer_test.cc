@@ -2,7 +2,7 @@
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 

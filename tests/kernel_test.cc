@@ -1,5 +1,5 @@
 // Counter-based draws: pure, separate streams, evenly spread.
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What graphs keep alive and what they leave behind, in one thread and in several. Run under the address sanitizer
 // for uses after free and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
 #include "formats/json/reader.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 #include "passes/memory/plan_memory.h"

@@ -5,7 +5,7 @@
 #include "tests/support/conformance.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/dim.h"
+#include "ir/tensor/dim.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"
 

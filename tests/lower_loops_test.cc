@@ -1,10 +1,10 @@
 // Loops, branches and calls in the operators of a target: bodies are lowered, a `_foreach` is a `_scan` of the primitives and a
 // `_scan` a `_foreach` of MXNet's, a call is what it calls, and the attributes follow where lowering changed what a body is
 // given. What MXNet computes of such graphs: tests/mxnet_loops.py.
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/graph_builder.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"

@@ -1,8 +1,8 @@
 // Down to the operators of a target, or an error that says what is missing.
-#include "ir/grad_rule.h"
-#include "ir/gradient_marks.h"
-#include "ir/inference.h"
-#include "ir/verify.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/op/gradient_marks.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 #include "passes/order_mutation.h"

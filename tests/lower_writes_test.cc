@@ -1,8 +1,8 @@
 // Calls and loops that overwrite, in the operators of a target: what a body overwrites is overwritten once, and what reads the
 // variable sees the version that it saw before.
-#include "ir/bodies.h"
-#include "ir/graph_builder.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/verify.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/loops.h"
 

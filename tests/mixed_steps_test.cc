@@ -1,8 +1,8 @@
 // Optimizers on parameters of 16 bits: MXNet's steps with the weight in float32 besides, as MXNet 1.9.1 computes them
 // (tests/mixed_steps_values.py prints the rows), training with float32 copies, scaled losses.
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/primitives.h"
 #include "passes/append_optimizer.h"
 #include "runtime/elements.h"

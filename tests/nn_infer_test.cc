@@ -2,7 +2,7 @@
 #include "tests/support/op_table.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 
 #include <gtest/gtest.h>
 

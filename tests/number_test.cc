@@ -1,5 +1,5 @@
 // Conversions and integer arithmetic that C++ leaves undefined.
-#include "ir/number.h"
+#include "ir/base/number.h"
 
 #include "gtest/gtest.h"
 

@@ -1,5 +1,5 @@
 // The registry: names, aliases, suggestions.
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include "gtest/gtest.h"
 

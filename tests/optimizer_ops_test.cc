@@ -1,6 +1,6 @@
 // Steps of optimizers: values as MXNet 1.9.1 computes them in float64 (tests/optimizer_values.py prints the rows), what
 // sets the scheduled ones apart, refusals.
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "passes/gradient/gradient.h"
 #include "tests/support/op_table.h"
 #include "tests/support/optimizer_steps.h"

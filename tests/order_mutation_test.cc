@@ -2,10 +2,10 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/error.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
+#include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "passes/order_mutation.h"
 

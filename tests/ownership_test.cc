@@ -1,7 +1,7 @@
 // The table of docs/embedding.md: who owns an object, which threads may use it, how long pointers into it live. A test of
 // each row, named after its first object.
 #include "imperative/imperative.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/session.h"

@@ -1,5 +1,5 @@
 // What of a user's text reaches a terminal.
-#include "ir/printable.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"

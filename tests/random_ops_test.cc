@@ -1,7 +1,7 @@
 // Operators that draw: distributions, independence of nodes, steps and elements, gradients through the parameters,
 // shapes, refusals. Draws are functions of the seed, the step and the node, so every number here is the same on each
 // run.
-#include "ir/random_stream.h"
+#include "ir/tensor/random_stream.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/exec_bench.h"
 #include "tests/support/op_table.h"

@@ -3,8 +3,8 @@
 
 #include "formats/json/graph_table.h"
 #include "formats/json/reader.h"
-#include "ir/bodies.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/rules/verify.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 

@@ -7,7 +7,7 @@
 #include "tests/support/op_table.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 #include "ops/sequence/rnn_cells.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"

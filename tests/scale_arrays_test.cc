@@ -5,7 +5,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/Support/raw_ostream.h"
 

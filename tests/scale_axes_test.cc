@@ -18,10 +18,10 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/graph_builder.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/verify.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Memory of the caller's: variables and heads without a copy, replaced between runs, and what is refused.
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/sessions.h"

@@ -1,5 +1,5 @@
 // Bindings, initial values, requests and output keys.
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "runtime/elements.h"
 #include "runtime/init.h"
 #include "runtime/keys.h"

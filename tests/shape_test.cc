@@ -1,6 +1,6 @@
 // Shapes: printing, counting, merging, axes.
-#include "ir/dim.h"
-#include "ir/shape_table.h"
+#include "ir/tensor/dim.h"
+#include "ir/tensor/shape_table.h"
 
 #include "gtest/gtest.h"
 

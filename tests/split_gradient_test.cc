@@ -3,7 +3,7 @@
 #include "passes/split_gradient.h"
 
 #include "formats/json/reader.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/session.h"
 #include "tests/conformance_samples/samples.h"

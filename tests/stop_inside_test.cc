@@ -1,10 +1,10 @@
 // Nodes in bodies, named by paths: gradients that stop there, and taps that gradients pass.
 #include "passes/gradient/stop_inside.h"
 
-#include "ir/bodies.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/graph/bodies.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/registry.h"
 #include "passes/infer.h"
 #include "passes/unroll.h"

@@ -1,5 +1,5 @@
 // The forms people read.
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 #include "tests/support/small_ops.h"
 

@@ -1,5 +1,5 @@
 // Codes, names and widths are MXNet's.
-#include "ir/types.h"
+#include "ir/tensor/types.h"
 
 #include "gtest/gtest.h"
 

@@ -1,8 +1,8 @@
 // Unrolled and inlined graphs apart from their values: names of new nodes, nodes that remain and why, kernels that fail, a
 // loop of a host, and the time it takes.
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/unrolled.h"
 

@@ -1,7 +1,7 @@
 // Loops unrolled, branches chosen and calls inlined: the values of the result are those of the loop, to the bit, and its
 // origins, dependencies, writes and table are kept.
-#include "ir/body_flow.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/graph_builder.h"
 #include "tests/support/unrolled.h"
 
 #include <gtest/gtest.h>

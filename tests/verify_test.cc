@@ -1,7 +1,7 @@
 // Graphs that freeze lets through and verify must not.
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "tests/support/small_ops.h"
 
 #include "gtest/gtest.h"

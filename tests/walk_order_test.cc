@@ -1,7 +1,7 @@
 // The order of the walk from the second order of differentiation on.
 #include "passes/gradient/walk_order.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 

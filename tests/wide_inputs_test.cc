@@ -1,8 +1,8 @@
 // Operators of more inputs than a machine word has bits: the same keep-lists, plans and gradients as those of few.
-#include "ir/grad_rule.h"
-#include "ir/graph_builder.h"
-#include "ir/inference.h"
-#include "ir/verify.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/verify.h"
 #include "ops/kernel_dispatch.h"
 #include "passes/gradient/gradient.h"
 #include "passes/memory/plan_memory.h"

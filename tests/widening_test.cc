@@ -1,9 +1,9 @@
 // Graphs in float16 and bfloat16: every node gives the bits of the float32 kernel of its operands, rounded once.
-#include "ir/widening.h"
+#include "ir/rules/widening.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/inference.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/elements.h"
 #include "runtime/executor.h"

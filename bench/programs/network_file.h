@@ -1,7 +1,7 @@
 // A network in a file, for programs that take it with shapes on the command line.
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "passes/infer.h"
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // y = sum(w · x) and its gradient with respect to w, run once.
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/session.h"

@@ -1,5 +1,5 @@
 // y = sum((x · w)²) and its gradient with respect to w, over batches in the program's own memory.
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/session.h"

@@ -28,7 +28,7 @@
 #include "formats/blocks/prune_gradients.h"
 #include "formats/blocks/rename_taken.h"
 #include "formats/blocks/resolve_request.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 
 using namespace llvm;
 

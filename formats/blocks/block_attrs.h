@@ -3,7 +3,7 @@
 #pragma once
 
 #include "formats/blocks/fluid_types.h"
-#include "ir/attrs.h"
+#include "ir/op/attrs.h"
 
 #include <string>
 

@@ -8,7 +8,7 @@
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/stacked_arrays.h"
 #include "formats/blocks/visible_variables.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "passes/requests.h"
 
 #include "llvm/ADT/STLExtras.h"

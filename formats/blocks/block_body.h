@@ -6,7 +6,7 @@
 #include "formats/blocks/graph_of_blocks.h"
 #include "formats/blocks/op_function.h"
 #include "formats/blocks/ops/op_translation.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include <map>
 #include <memory>

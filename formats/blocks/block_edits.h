@@ -4,7 +4,7 @@
 
 #include "formats/blocks/gradient_names.h"
 #include "formats/blocks/unused_names.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 namespace gradc {
 

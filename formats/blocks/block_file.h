@@ -4,7 +4,7 @@
 #pragma once
 
 #include "formats/blocks/block_program.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "llvm/Support/raw_ostream.h"
 

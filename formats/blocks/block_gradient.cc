@@ -2,7 +2,7 @@
 #include "formats/blocks/block_gradient.h"
 
 #include "formats/blocks/named_variables.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

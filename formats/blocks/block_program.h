@@ -8,9 +8,9 @@
 
 #include "formats/blocks/fluid_types.h"
 #include "formats/blocks/name_table.h"
-#include "ir/attrs.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/op/attrs.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"

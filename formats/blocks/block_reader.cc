@@ -4,7 +4,7 @@
 
 #include "formats/blocks/element_reader.h"
 #include "formats/blocks/program_desc.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

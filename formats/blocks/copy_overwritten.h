@@ -8,7 +8,7 @@
 #pragma once
 
 #include "formats/blocks/op_path.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // Operators, variables and parameters. Tested by tests/block_file_test.cc
 #include "formats/blocks/element_reader.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 #include "llvm/ADT/STLExtras.h"
 

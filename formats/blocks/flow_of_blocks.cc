@@ -2,7 +2,7 @@
 #include "formats/blocks/block_body.h"
 
 #include "formats/blocks/ops/op_translation.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "llvm/ADT/STLExtras.h"
 

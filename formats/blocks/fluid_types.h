@@ -2,7 +2,7 @@
 // Tested by tests/block_file_test.cc
 #pragma once
 
-#include "ir/types.h"
+#include "ir/tensor/types.h"
 
 namespace gradc {
 

@@ -3,8 +3,8 @@
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/recurrent_op.h"
-#include "ir/context.h"
-#include "ir/effects.h"
+#include "ir/graph/context.h"
+#include "ir/graph/effects.h"
 
 #include "llvm/ADT/STLExtras.h"
 

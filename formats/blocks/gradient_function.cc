@@ -1,7 +1,7 @@
 // Tested by tests/block_backward_test.cc
 #include "formats/blocks/gradient_function.h"
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "passes/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/blocks/block_program.h"
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,7 +5,7 @@
 #include "formats/blocks/forward_search.h"
 #include "formats/blocks/gradient_function.h"
 #include "formats/blocks/ops/op_row.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "passes/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"

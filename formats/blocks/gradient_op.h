@@ -1,7 +1,7 @@
 // Operators that are gradients of another operator, `tanh_grad`. Tested by tests/block_backward_test.cc
 #pragma once
 
-#include "ir/ids.h"
+#include "ir/base/ids.h"
 
 #include "llvm/Support/Error.h"
 

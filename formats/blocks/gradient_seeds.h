@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/blocks/gradient_names.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 namespace gradc {
 

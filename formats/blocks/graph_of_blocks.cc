@@ -6,7 +6,7 @@
 #include "formats/blocks/op_slots.h"
 #include "formats/blocks/size_operands.h"
 #include "formats/blocks/stacked_arrays.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "formats/blocks/block_program.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "formats/json/events.h"
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include <vector>
 

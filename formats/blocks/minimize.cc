@@ -4,7 +4,7 @@
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/optimizer_forms.h"
 #include "formats/blocks/unused_names.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,8 +1,8 @@
 // Interns the texts of a program, so that names are numbers. Tested by tests/block_program_test.cc
 #pragma once
 
-#include "ir/dense_map.h"
-#include "ir/ids.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/ids.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -2,7 +2,7 @@
 #include "formats/blocks/op_function.h"
 
 #include "formats/blocks/ops/op_row.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "passes/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"

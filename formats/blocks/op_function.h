@@ -5,7 +5,7 @@
 
 #include "formats/blocks/block_program.h"
 #include "formats/blocks/gradient_forms.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
 #include <functional>

@@ -7,7 +7,7 @@
 #include "formats/blocks/json_stream.h"
 #include "formats/blocks/wire_format.h"
 
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ConvertUTF.h"

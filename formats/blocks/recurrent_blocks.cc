@@ -2,7 +2,7 @@
 // the opposite direction (formats/blocks/gradient_blocks.cc). Tested by tests/recurrent_test.cc
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/recurrent_op.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -3,7 +3,7 @@
 
 #include "formats/blocks/unused_names.h"
 #include "formats/blocks/block_program.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 namespace gradc {
 

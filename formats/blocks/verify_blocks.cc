@@ -2,8 +2,8 @@
 #include "formats/blocks/block_program.h"
 
 #include "formats/blocks/block_attrs.h"
-#include "ir/bodies.h"
-#include "ir/out_of_memory.h"
+#include "ir/graph/bodies.h"
+#include "ir/base/out_of_memory.h"
 
 using namespace llvm;
 

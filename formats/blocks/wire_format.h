@@ -2,7 +2,7 @@
 // so nothing is allocated and nothing recurses. Tested by tests/program_desc_test.cc
 #pragma once
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"

@@ -3,10 +3,10 @@
 
 #include "formats/json/graph_table.h"
 #include "formats/json/legacy_upgrade.h"
-#include "ir/count_of.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/count_of.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/STLExtras.h"
 

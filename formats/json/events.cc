@@ -2,7 +2,7 @@
 #include "formats/json/events.h"
 
 #include "formats/json/json_path.h"
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "nlohmann/json.hpp"
 

@@ -2,7 +2,7 @@
 // Tested by tests/json_reader_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "ir/json_text.h"
 
 #include <string>

@@ -1,8 +1,8 @@
 // One function per part of the table and direction. Tested by tests/graph_table_test.cc
 #include "formats/json/graph_table.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/graph_table_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/Support/Error.h"
 

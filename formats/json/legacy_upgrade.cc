@@ -1,8 +1,8 @@
 // The steps of the upgrade, in the order MXNet takes them. Tested by tests/legacy_upgrade_test.cc
 #include "formats/json/legacy_upgrade.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/STLExtras.h"

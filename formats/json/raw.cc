@@ -1,7 +1,7 @@
 // Tested by tests/json_reader_test.cc
 #include "formats/json/raw.h"
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 using namespace llvm;
 

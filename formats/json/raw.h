@@ -5,8 +5,8 @@
 // Tested by tests/json_reader_test.cc
 #pragma once
 
-#include "ir/dense_map.h"
-#include "ir/graph.h"
+#include "ir/base/dense_map.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,8 +1,8 @@
 // From the parser's events to a graph. Tested by tests/json_reader_test.cc
 #include "formats/json/reader.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "formats/json/assemble.h"
 #include "formats/json/handler.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "formats/json/source_map.h"
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 
 #include "llvm/Support/Error.h"
 

@@ -2,7 +2,7 @@
 // it, because only messages need it.
 #pragma once
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include <cstdint>
 #include <vector>

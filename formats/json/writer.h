@@ -1,7 +1,7 @@
 // Writes the canonical JSON form: streaming, keys sorted, one node per line, a fixed point of readJson ∘ writeJson.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -1,9 +1,9 @@
 // The body of a gradient node: the gradient of a forward body, and what the node adds to it.
 #pragma once
 
-#include "ir/body_flow.h"
-#include "ir/graph_builder.h"
-#include "ir/grad_rule.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/grad_rule.h"
 
 #include <map>
 #include <set>

@@ -2,8 +2,8 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
-#include "ir/error.h"
-#include "ir/grad_rule.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
 
 using namespace llvm;
 

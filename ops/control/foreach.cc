@@ -3,7 +3,7 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 using namespace llvm;
 

@@ -5,7 +5,7 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
-#include "ir/effects.h"
+#include "ir/graph/effects.h"
 
 #include "llvm/ADT/DenseSet.h"
 

@@ -1,6 +1,6 @@
 #include "ops/control/relocated.h"
 
-#include "ir/attr_spec.h"
+#include "ir/op/attr_spec.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"

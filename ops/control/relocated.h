@@ -2,8 +2,8 @@
 // have to follow when a rewrite drops inputs of a body or reorders them. Tested by tests/lower_loops_test.cc
 #pragma once
 
-#include "ir/body_flow.h"
-#include "ir/context.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/context.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // The attribute of loops, branches and calls that counts the outputs added for gradients, after the visible ones.
 #pragma once
 
-#include "ir/body_flow.h"
+#include "ir/graph/body_flow.h"
 #include "ops/families.h"
 
 namespace gradc {

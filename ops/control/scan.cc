@@ -3,7 +3,7 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

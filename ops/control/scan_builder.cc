@@ -1,8 +1,8 @@
 // Tested by tests/ctc_loss_test.cc
 #include "ops/control/scan_builder.h"
 
-#include "ir/body_flow.h"
-#include "ir/error.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -8,8 +8,8 @@
 //   d.y(0, loop.stacked(y));
 #pragma once
 
-#include "ir/graph_builder.h"
-#include "ir/grad_rule.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/grad_rule.h"
 
 namespace gradc {
 

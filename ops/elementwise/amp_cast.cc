@@ -1,8 +1,8 @@
 // Casts of automatic mixed precision: amp_cast, amp_multicast. They change only float32 and the 16-bit floating types.
 // Tested by tests/network_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/cast.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

@@ -1,8 +1,8 @@
 // Overwrites a state, a variable that persists between runs. Every other operator with a state reduces to this one.
 // Tested by tests/lower_to_test.cc, tests/conformance_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 

@@ -1,7 +1,7 @@
 // Arithmetic on two or more operands of equal shape. Tested by tests/elementwise_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

@@ -2,7 +2,7 @@
 // Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/binary_functions.h"
 
-#include "ir/gradient_marks.h"
+#include "ir/op/gradient_marks.h"
 #include "ops/amended.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/families.h"

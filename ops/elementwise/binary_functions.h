@@ -14,7 +14,7 @@
 // second derivatives are those, and not what differentiating `left` and `right` gives. Tested by tests/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"

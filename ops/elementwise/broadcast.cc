@@ -3,10 +3,10 @@
 // The gradient of an operand is summed over the axes along which it was repeated. Fused backward operators learn the
 // operands' shapes from their forward node; decompositions undo the broadcast with `_sum_like`, which takes the shape
 // from a value. Tested by tests/elementwise_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/missing_inputs.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

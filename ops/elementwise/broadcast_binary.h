@@ -6,8 +6,8 @@
 // Tested by tests/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/broadcast_loops.h"
 
 namespace gradc {

@@ -4,8 +4,8 @@
 // type), so a result depends only on the operands. Tested by tests/reduce_ops_test.cc
 #pragma once
 
-#include "ir/number.h"
-#include "ir/tensor.h"
+#include "ir/base/number.h"
+#include "ir/tensor/tensor.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/shape/strided_walk.h"
 

@@ -1,7 +1,7 @@
 // Conversion of a tensor's elements. Tested by tests/movement_ops_test.cc
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 
 namespace gradc {
 

@@ -2,9 +2,9 @@
 // device and dtype.
 #pragma once
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/shape.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/tensor/shape.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -7,8 +7,8 @@
 // Tested by tests/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"

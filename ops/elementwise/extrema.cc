@@ -3,8 +3,8 @@
 // Where the operands are equal, the gradient goes only to lhs, as in MXNet. Elsewhere: comparison with a number
 // (ops/elementwise/scalar.cc), extrema along axes (ops/reduction/reduce_extrema.cc).
 // Tested by tests/extrema_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/amended.h"
 #include "ops/elementwise/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"

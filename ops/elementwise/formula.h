@@ -7,7 +7,7 @@
 // are those below, found by their names without `std::`. Tested by tests/formula_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 #include "llvm/ADT/SmallVector.h"
 

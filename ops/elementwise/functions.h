@@ -9,7 +9,7 @@
 // Formulas are those of formula.h. Tested by tests/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
 

@@ -3,8 +3,8 @@
 // ψ⁽ⁿ⁾ is the n-th derivative of ln Γ's derivative ψ, and the derivative of ψ⁽ⁿ⁾ is ψ⁽ⁿ⁺¹⁾: one operator with the order
 // as an attribute closes gamma and gammaln under differentiation. MXNet 1.9.1 has ψ inside its two gradient operators only.
 // Tested by tests/sequence_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

@@ -1,7 +1,7 @@
 // Functions of two integers that the language lacks or leaves undefined. Tested by tests/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/number.h"
+#include "ir/base/number.h"
 
 #include <limits>
 

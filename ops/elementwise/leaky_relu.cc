@@ -8,8 +8,8 @@
 // and slope·x below 0, in single precision whatever the type. It sums γ's gradient after writing dx; where its planner
 // put dx in place of dy, the result is Σ dx·x, which is γ times the derivative.
 // Tested by tests/layer_ops_test.cc, tests/sequence_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/prelu_gamma.h"
 #include "ops/elementwise/special_functions.h"

@@ -1,7 +1,7 @@
 // Shapes of prelu's slope, and the two operators that spread it and sum it. Tested by tests/layer_ops_test.cc
 #include "ops/elementwise/prelu_gamma.h"
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 

@@ -2,7 +2,7 @@
 // each other, spread it over the data and sum it back. Tested by tests/layer_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_rows.h"
 
 namespace gradc {

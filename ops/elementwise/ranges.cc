@@ -1,8 +1,8 @@
 // Tensors made of indices: the identity matrix, evenly spaced numbers, the indices of a tensor's elements.
 // Tested by tests/conformance_test.cc
-#include "ir/dim.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/created.h"
 #include "ops/families.h"

@@ -1,8 +1,8 @@
 // Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/elementwise/comparison.cc.
 // Tested by tests/elementwise_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/gradient_marks.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/op/gradient_marks.h"
+#include "ir/rules/inference.h"
 #include "ops/amended.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/elementwise/scalar_params.h"

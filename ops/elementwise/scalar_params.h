@@ -2,10 +2,10 @@
 // number.
 #pragma once
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"

@@ -5,8 +5,8 @@
 // 3·10⁻⁸ less. Tested by tests/layer_ops_test.cc
 #include "ops/elementwise/special_functions.h"
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/functions.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

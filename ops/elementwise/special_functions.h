@@ -2,7 +2,7 @@
 // emit. Tested by tests/layer_ops_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Choice between two tensors, element by element or row by row. Tested by tests/movement_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/pieces.h"

@@ -2,9 +2,9 @@
 // along an axis. Picking and putting are each other's gradient. Tested by tests/ordering_ops_test.cc
 #include "ops/index/along_axis.h"
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/index/order_attrs.h"

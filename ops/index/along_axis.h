@@ -1,8 +1,8 @@
 // Positions along an axis, held by a tensor of any type. Tested by tests/ordering_ops_test.cc
 #pragma once
 
-#include "ir/number.h"
-#include "ir/tensor.h"
+#include "ir/base/number.h"
+#include "ir/tensor/tensor.h"
 #include "ops/axis_rows.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/kernel_dispatch.h"

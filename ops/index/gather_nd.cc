@@ -7,7 +7,7 @@
 // of its place, and base none. Numbers are cut toward 0, also those below 0: MXNet's gather_nd picks slice -1 for -0.5,
 // but its gradient adds to slice 0.
 // Tested by tests/indexing_ops_test.cc
-#include "ir/dim.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/index/rows.h"

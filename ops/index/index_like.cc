@@ -1,8 +1,8 @@
 // The index of every element along one axis, from which masks, one-hot rows and ranges are built.
 // Tested by tests/conformance_test.cc, tests/index_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/families.h"

@@ -2,7 +2,7 @@
 // tests/ordering_ops_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 #include "ops/axis_rows.h"
 
 namespace gradc {

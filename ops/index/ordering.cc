@@ -3,10 +3,10 @@
 // Equal elements keep their order, and NaN comes after all numbers in either direction. MXNet specifies neither: its
 // sort is not stable beyond sixteen elements. Positions have the type `dtype`, or int32 if only values are requested.
 // Tested by tests/ordering_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

@@ -3,11 +3,11 @@
 // Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
 #pragma once
 
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/axis_rows.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/kernel_dispatch.h"

@@ -1,8 +1,8 @@
 // batch_dot: one matrix product per element of a batch. Bilinear; its gradients are batch_dot again, so it is closed to
 // every order. Tested by tests/layer_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/linear/matrix.h"

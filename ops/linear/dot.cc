@@ -4,9 +4,9 @@
 // outputs of `_backward_dot`(dy, A, B). With u of A's shape and v of B's, the gradient of ⟨u, dA⟩ + ⟨v, dB⟩ is u·B +
 // A·v toward dy, and toward A and B the two outputs of `_backward_dot`(dy, u, v). So the pair is closed to every order,
 // whatever the ranks. Tested by tests/reduce_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/linear/matrix.h"

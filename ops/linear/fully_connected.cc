@@ -1,7 +1,7 @@
 // Fully connected layer: a linear map of each row of the data. Its kernels are those of convolution on images of one
 // pixel. The gradient decomposes into matrix products. Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
-#include "ir/grad_rule.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"

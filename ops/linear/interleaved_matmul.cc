@@ -1,9 +1,9 @@
 // Attention on interleaved projections: MXNet's interleaved_matmul operators.
 //
 // Tested by tests/network_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/linear/interleaved_matmul.h"

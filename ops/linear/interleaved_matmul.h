@@ -8,7 +8,7 @@
 // Tested by tests/network_ops_test.cc
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "ops/linear/matrix.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // khatri_rao: the Kronecker product column by column. Tested by tests/network_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"

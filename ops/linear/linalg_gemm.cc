@@ -3,10 +3,10 @@
 //
 // Columns run along the last axis, rows along `axis`, all other axes count the matrices of the batch. The gradients are
 // such products again. Tested by tests/network_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"

@@ -1,8 +1,8 @@
 // Shared by the reference and fast kernels of linalg_gemm. Tested by tests/network_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/linear/matrix.h"
 
 namespace gradc {

@@ -2,7 +2,7 @@
 // Tested by tests/reduce_ops_test.cc, tests/network_ops_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/layer_attrs.h"
 
 namespace gradc {

@@ -1,7 +1,7 @@
 // Labels that are class numbers: the class that a label means, and its target. Tested by tests/loss_ops_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/loss/softmax_parts.h"
 
 namespace gradc {

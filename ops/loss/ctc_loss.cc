@@ -6,11 +6,11 @@
 // loss 0. Tested by tests/ctc_loss_test.cc
 #include "ops/loss/ctc_loss.h"
 
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"

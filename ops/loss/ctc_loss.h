@@ -1,7 +1,7 @@
 // Shared by the files of CTCLoss.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

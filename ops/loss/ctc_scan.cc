@@ -6,7 +6,7 @@
 // has no path has the logarithm kImpossible or less, which unlike -inf has gradients. Blanks (one more than labels) and
 // labels are separate matrices, (batch, places).
 // Tested by tests/ctc_loss_test.cc
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
 #include "ops/loss/ctc_loss.h"
 #include "ops/primitives.h"

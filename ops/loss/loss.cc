@@ -1,10 +1,10 @@
 // Operators that stop differentiation or start it: BlockGrad, make_loss, MakeLoss. The forward pass of each is the
 // identity.
 // Tested by tests/loss_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss/loss_params.h"

@@ -4,7 +4,7 @@
 // float32, also where tensors are float64; gradc rounds where MXNet does, so that gradients agree to the last bits.
 #pragma once
 
-#include "ir/attr_spec.h"
+#include "ir/op/attr_spec.h"
 
 namespace gradc {
 

@@ -5,9 +5,9 @@
 //   Logistic  f = sigmoid x   loss = w · Σ (ln(1 + eˣ) - l · x)     dx = w · (f - l)
 //   MAE       f = x           loss = w · Σ |x - l|                  dx = w where f > l, else -w
 // The gradient reads the input; MXNet's reads the output. Tested by tests/loss_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"

@@ -4,7 +4,7 @@
 // Tested by tests/loss_ops_test.cc
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 #include "ops/loss/loss_params.h"
 
 namespace gradc {

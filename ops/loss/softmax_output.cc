@@ -6,9 +6,9 @@
 // The gradient reads the input, so that its own derivative is right; MXNet's reads the output, and is what
 // `--dialect mxnet` writes. With out_grad the head gradient multiplies, as MXNet documents (D-27).
 // Tested by tests/loss_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss/softmax_loss.h"

@@ -2,10 +2,10 @@
 //
 // Only the softmax is differentiable; target and weight are functions of the label and constants (counts inside
 // normalization too). Tested by tests/loss_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss/class_labels.h"

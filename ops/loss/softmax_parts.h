@@ -1,7 +1,7 @@
 // The differentiable and the constant parts of SoftmaxOutput's gradient. All take SoftmaxOutput's attributes.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

@@ -5,9 +5,9 @@
 //   hinge (use_linear)       loss = reg · Σ max(0, m)     dx = −reg · t where m > 0, else 0
 // A label out of range matches no class. The gradient reads the input, so that its own derivative is right;
 // MXNet's reads the output, which has the same values. Tested by tests/network_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss/class_labels.h"

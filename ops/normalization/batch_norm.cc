@@ -6,9 +6,9 @@
 // only at run time; `_in_training` switches those terms off in inference, so one decomposition serves both. Moving
 // statistics change in the forward pass, once, in training, unless use_global_stats. Tested by tests/nn_ops_test.cc,
 // tests/nn_infer_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/axis_rows.h"
 #include "ops/families.h"

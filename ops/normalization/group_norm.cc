@@ -5,9 +5,9 @@
 // from them. They depend on the data, so the rule of GroupNorm adds the gradient through them if something
 // differentiates them: that makes second and higher orders right. γ and β are those of MXNet 1.9.1, one number per
 // group. Sums run in float64. Tested by tests/network_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/missing_inputs.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"

@@ -4,9 +4,9 @@
 // them. They depend on the data, so the rule of InstanceNorm adds the gradient through them if something differentiates
 // them: that makes second and higher orders right. Sums run in float64. MXNet has the operator only in float32.
 // Tested by tests/sequence_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/missing_inputs.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"

@@ -1,7 +1,7 @@
 // An operator of ops/normalization/softmax.cc that losses emit. Tested by tests/layer_ops_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

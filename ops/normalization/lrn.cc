@@ -4,8 +4,8 @@
 // window is symmetric, so W is its own adjoint: one operator serves every order. Differentiating the gradient reaches
 // n, so the rule of LRN adds the gradient through it. Factors are rounded to single precision, as MXNet holds them.
 // Tested by tests/layer_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_rows.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

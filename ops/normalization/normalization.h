@@ -2,7 +2,7 @@
 // statistics by which it is normalized.
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"

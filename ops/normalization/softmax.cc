@@ -5,8 +5,8 @@
 // the forward node, which makes every higher order right. Elements beyond a row's length are 0 and stay so in the
 // gradient. A requested dtype is that of the output; the gradient has the data's. Sums run in float64.
 // Tested by tests/layer_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

@@ -3,9 +3,9 @@
 // Mode instance runs along the last axis, mode channel along axis 1. For data of more than two axes, MXNet's gradient
 // of mode instance sums over axis 1 and does not match its own forward pass; here it does.
 // Tested by tests/layer_ops_test.cc
-#include "ir/count_of.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/count_of.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"

@@ -13,8 +13,8 @@
 // Tested by tests/optimizer_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/formula.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"

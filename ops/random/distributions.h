@@ -3,9 +3,9 @@
 // Tested by tests/random_ops_test.cc
 #pragma once
 
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/random_stream.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/tensor/random_stream.h"
 #include "ops/primitives.h"
 
 #include <cmath>

@@ -2,8 +2,8 @@
 //
 // The mask, already scaled, is a hidden output and carries all randomness: forward and gradient are products with it.
 // Where nothing is dropped the mask is ones, so both forms share one definition. Tested by tests/nn_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/inplace.h"

@@ -1,8 +1,8 @@
 // Random numbers with parameters in the attributes. All operators that draw decompose to `_uniform_like`.
 // Tested by tests/random_ops_test.cc, tests/index_ops_test.cc
-#include "ir/error.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/base/error.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/created.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"

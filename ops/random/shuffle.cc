@@ -2,9 +2,9 @@
 //
 // The permutation is a hidden output, which MXNet's operator lacks; so it has a gradient here, unlike in MXNet.
 // Tested by tests/ordering_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/index/sort_rows.h"
 #include "ops/primitives.h"

@@ -1,7 +1,7 @@
 // Loops of kernels over the elements that a reduction brings together. Tested by tests/reduce_ops_test.cc
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/reduction/reduce_axes.h"
 

@@ -2,8 +2,8 @@
 //
 // The gradient of the Euclidean norm is dy·x/y, and 0 where the norm is 0, as the subgradient of smallest norm is;
 // MXNet has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/amended.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"

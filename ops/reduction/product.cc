@@ -4,10 +4,10 @@
 // each of them, and its gradient toward x is what `_product_gradient(x, v1, …, vm)` computes; toward v1 it is
 // `_product_gradient(x, v2, …, vm)`. So <c, _product_gradient(x, v1, …, vm)> = D^(m+1) P(x)[v1, …, vm, c] again has
 // these gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/number.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/base/number.h"
 #include "ops/amended.h"
 #include "ops/control/scan_builder.h"
 #include "ops/families.h"

@@ -2,10 +2,10 @@
 //
 // `sum` and `mean` follow MXNet: no axis means all of them, also under `exclude`; a result without axes left has shape
 // (1,). Tested by tests/reduce_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/amended.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/broadcast_loops.h"

@@ -2,9 +2,9 @@
 // under `exclude`; a result without axes left has shape (1,). Tested by tests/reduce_ops_test.cc
 #pragma once
 
-#include "ir/attr_spec.h"
-#include "ir/inference.h"
-#include "ir/op.h"
+#include "ir/op/attr_spec.h"
+#include "ir/rules/inference.h"
+#include "ir/op/op.h"
 #include "ops/axis_attr.h"
 
 #include <optional>

@@ -2,9 +2,9 @@
 //
 // Gradients are MXNet's: every element that equals the extremum gets the whole of dy. Sums and means are in
 // ops/reduction/reduce.cc, products in ops/reduction/product.cc. Tested by tests/extrema_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/amended.h"
 #include "ops/families.h"
 #include "ops/pieces.h"

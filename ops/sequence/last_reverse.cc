@@ -3,8 +3,8 @@
 // Data is (time, batch, …); for SequenceLast also (batch, time, …), with axis 1. Lengths are truncated to integers and
 // clamped to the number of steps; the last step of a sequence without steps is its first.
 // Tested by tests/network_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

@@ -1,8 +1,8 @@
 // Lengths of sequences, one per element of the batch and of any type. Tested by tests/sequence_ops_test.cc
 #pragma once
 
-#include "ir/number.h"
-#include "ir/tensor.h"
+#include "ir/base/number.h"
+#include "ir/tensor/tensor.h"
 #include "ops/kernel_dispatch.h"
 
 #include <algorithm>

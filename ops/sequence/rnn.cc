@@ -4,10 +4,10 @@
 // _RNN_grad. Both run the layers again; dropout draws what the forward node drew. Tested by tests/rnn_test.cc
 #include "ops/sequence/rnn.h"
 
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/families.h"
 #include "ops/single_precision.h"
 

@@ -1,7 +1,7 @@
 // What rnn_scan.cc and rnn_scan_gradient.cc share: RNN as a loop over the steps for each direction of a layer.
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
 #include "ops/primitives.h"
 #include "ops/sequence/rnn.h"

@@ -1,7 +1,7 @@
 // Tested by tests/rnn_test.cc
 #include "ops/sequence/rnn_scan.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 using namespace llvm;
 

@@ -1,11 +1,11 @@
 // Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
 //
 // Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/sequence_ops_test.cc
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/number.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/base/number.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

@@ -1,7 +1,7 @@
 // Shared by operators along axes: ranks, and lists of axes or dimensions in messages and attributes.
 #pragma once
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 
 #include <optional>
 #include <string>

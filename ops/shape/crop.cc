@@ -1,9 +1,9 @@
 // A window of an image batch (N, C, H, W), of a given size or that of another tensor.
 // Tested by tests/movement_ops_test.cc
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

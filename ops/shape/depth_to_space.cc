@@ -2,9 +2,9 @@
 //
 // Channel (i·b + j)·C + c of an image of depth is channel c of an image of space, at pixels (h·b + i, w·b + j). Each
 // operator undoes the other and is its gradient. Tested by tests/network_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/shape/strided_view.h"

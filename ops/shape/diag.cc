@@ -1,8 +1,8 @@
 // Diagonals: of the matrices along two axes, or the matrix that has a vector as its diagonal. Linear; the backward
 // operator is the adjoint. Tested by tests/indexing_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

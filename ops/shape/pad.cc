@@ -1,9 +1,9 @@
 // Padding of the spatial axes of image batches, with a constant or with elements of the data.
 // Tested by tests/movement_ops_test.cc
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

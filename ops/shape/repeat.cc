@@ -2,10 +2,10 @@
 //
 // Both are linear; the adjoint of a backward operator is the forward operator with the same attributes.
 // Tested by tests/movement_ops_test.cc
-#include "ir/count_of.h"
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/count_of.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/families.h"

@@ -1,11 +1,11 @@
 // Reshape and its relatives that add or drop axes of one element; the bytes stay as they are.
 //
 // Not here: reshape_like and Flatten (ops/shape/shape_ops.cc). Tested by tests/movement_ops_test.cc
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

@@ -1,9 +1,9 @@
 // Elements in reversed order along axes.
 //
 // Linear, and its own adjoint. Tested by tests/movement_ops_test.cc
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

@@ -1,7 +1,7 @@
 // Shapes and numbers of elements as values. They carry no gradient. Tested by tests/indexing_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/index/rows.h"
 #include "ops/primitives.h"

@@ -1,7 +1,7 @@
 // Operators that only reshape: the bytes of the result are the input's. Tested by tests/reduce_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

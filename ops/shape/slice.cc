@@ -1,7 +1,7 @@
 // Parts of a tensor: slice, slice_axis, slice_like. All are linear; their backward operators put the part back among
 // zeros and have the slice as their adjoint. Tested by tests/movement_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"

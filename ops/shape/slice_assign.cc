@@ -1,8 +1,8 @@
 // Writing to data[begin:end:step]: a tensor or a number in the place of the part that slice reads. MXNet has no
 // gradients for these operators. Tested by tests/indexing_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/number.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/base/number.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

@@ -1,8 +1,8 @@
 // Tested by tests/movement_ops_test.cc
 #include "ops/shape/slice_range.h"
 
-#include "ir/dim.h"
-#include "ir/error.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 

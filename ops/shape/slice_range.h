@@ -1,7 +1,7 @@
 // data[begin:end:step], as slice reads it and _slice_assign writes it. Tested by tests/movement_ops_test.cc
 #pragma once
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "ops/shape/slice_rules.h"
 #include "ops/shape/strided_view.h"
 

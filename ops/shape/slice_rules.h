@@ -2,7 +2,7 @@
 // they need of a size they take from values when the graph runs. Tested by tests/conformance_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 #include <optional>
 

@@ -1,10 +1,10 @@
 // Cutting a tensor into parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
 // Tested by tests/movement_ops_test.cc
-#include "ir/count_of.h"
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/count_of.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"

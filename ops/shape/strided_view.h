@@ -5,7 +5,7 @@
 // kernels gather through it, backward kernels scatter through the same view. Tested by tests/movement_ops_test.cc
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "ops/shape/strided_walk.h"
 
 namespace gradc {

@@ -4,7 +4,7 @@
 // dimension, which is all that broadcasting is. Tested by tests/reduce_ops_test.cc
 #pragma once
 
-#include "ir/shape.h"
+#include "ir/tensor/shape.h"
 
 namespace gradc {
 

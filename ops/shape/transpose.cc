@@ -1,10 +1,10 @@
 // Axes in another order: transpose, SwapAxis.
 //
 // Both are linear; the gradient undoes the permutation. Tested by tests/movement_ops_test.cc
-#include "ir/count_of.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "ops/axis_attr.h"
 #include "ops/families.h"
 #include "ops/primitives.h"

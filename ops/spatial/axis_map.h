@@ -2,7 +2,7 @@
 // y) × (rows of x), K likewise of columns. Tested by tests/conformance_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,11 +5,11 @@
 // Positions are rounded to single precision, as MXNet rounds them. The weights depend only on shapes, so the map is
 // linear, the backward operator is its adjoint, and each is the gradient of the other.
 // Tested by tests/sequence_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"

@@ -2,8 +2,8 @@
 // tests/network_ops_test.cc
 #pragma once
 
-#include "ir/number.h"
-#include "ir/op.h"
+#include "ir/base/number.h"
+#include "ir/op/op.h"
 #include "ops/elementwise/broadcast_loops.h"
 
 #include <algorithm>

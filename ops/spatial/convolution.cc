@@ -5,7 +5,7 @@
 // of (dy, w), toward w the weight gradient of (dy, x). Each of the three maps is linear in both operands and has the
 // other two as its gradients, so the set is closed to every order. Arithmetic is in ops/spatial/convolution_kernel.cc.
 // Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"

@@ -3,8 +3,8 @@
 // gradient. Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
 #pragma once
 
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/spatial/convolution_kernel.h"
 
 namespace gradc {

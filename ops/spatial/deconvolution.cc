@@ -7,7 +7,7 @@
 // Tested by tests/layer_ops_test.cc
 #include "ops/spatial/deconvolution.h"
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"

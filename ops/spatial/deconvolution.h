@@ -1,7 +1,7 @@
 // The linear maps of deconvolution, for operators that reduce to one. All take Deconvolution's attributes.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

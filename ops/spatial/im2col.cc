@@ -3,12 +3,12 @@
 // An image is (n, c, spatial…) with one to three spatial axes; columns are (n, c · window, positions), zeros where a
 // window reaches into the padding. col2im sums the column elements that show a pixel: it is the adjoint of im2col, and
 // each operator is the gradient of the other. Tested by tests/network_ops_test.cc
-#include "ir/count_of.h"
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ir/number.h"
+#include "ir/base/count_of.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
+#include "ir/base/number.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"

@@ -4,9 +4,9 @@
 // elements: `_pool_gather` and `_pool_scatter` pick and put back at the positions of the largest elements of x, are
 // adjoint to each other, and constant in x between ties. So all are closed to every order.
 // The windows themselves are in ops/spatial/pooling_kernel.h. Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"

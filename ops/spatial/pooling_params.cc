@@ -1,7 +1,7 @@
 // Attributes and shapes of pooling. Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
 #include "ops/spatial/pooling_params.h"
 
-#include "ir/dim.h"
+#include "ir/tensor/dim.h"
 
 using namespace llvm;
 

@@ -2,8 +2,8 @@
 // Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
 #pragma once
 
-#include "ir/inference.h"
-#include "ir/op.h"
+#include "ir/rules/inference.h"
+#include "ir/op/op.h"
 #include "ops/spatial/spatial.h"
 
 #include <optional>

@@ -5,11 +5,11 @@
 // Tested by tests/nn_ops_test.cc
 #pragma once
 
-#include "ir/attr_spec.h"
-#include "ir/count_of.h"
-#include "ir/error.h"
-#include "ir/inference.h"
-#include "ir/tensor.h"
+#include "ir/op/attr_spec.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
+#include "ir/rules/inference.h"
+#include "ir/tensor/tensor.h"
 
 namespace gradc {
 

@@ -4,10 +4,10 @@
 // them up: a linear map whose adjoint is the backward operator. bilinear is a deconvolution of each channel with the
 // weight as the window: kernel 2·scale − scale mod 2, stride scale, pad ⌈(scale − 1)/2⌉; the weight is an input and
 // learns. Tested by tests/layer_ops_test.cc
-#include "ir/dim.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/tensor/dim.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"

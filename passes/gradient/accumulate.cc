@@ -3,8 +3,8 @@
 
 #include "passes/gradient/select.h"
 
-#include "ir/body_flow.h"
-#include "ir/effects.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/effects.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -8,7 +8,7 @@
 #include "passes/gradient/fluid_names.h"
 #include "passes/gradient/naming.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 
 namespace gradc {
 

@@ -5,12 +5,12 @@
 #include "passes/requests.h"
 #include "passes/rewriter.h"
 
-#include "ir/body_flow.h"
-#include "ir/effects.h"
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/effects.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

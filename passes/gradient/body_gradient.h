@@ -4,8 +4,8 @@
 
 #include "passes/gradient/gradient.h"
 
-#include "ir/bodies.h"
-#include "ir/grad_rule.h"
+#include "ir/graph/bodies.h"
+#include "ir/rules/grad_rule.h"
 
 #include <map>
 

@@ -1,8 +1,8 @@
 // Request validation. Tested by tests/gradient_errors_test.cc
 #include "passes/gradient/checks.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 #include "passes/gradient/head_checks.h"
 #include "passes/gradient/select.h"
 #include "passes/infer.h"

@@ -7,7 +7,7 @@
 // prefixes names are numbered (`@<k>`), or many equal names would take cubic time.
 #pragma once
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"

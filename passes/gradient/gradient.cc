@@ -5,11 +5,11 @@
 #include "passes/gradient/body_gradient.h"
 #include "passes/gradient/checks.h"
 
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 #include "passes/gradient/state.h"
 
-#include "ir/attr_spec.h"
-#include "ir/error.h"
+#include "ir/op/attr_spec.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -9,7 +9,7 @@
 // gradient*, the incoming gradient of a y.
 #pragma once
 
-#include "ir/tables.h"
+#include "ir/graph/tables.h"
 
 #include "llvm/Support/Error.h"
 

@@ -1,7 +1,7 @@
 // Checks head gradients against their outputs. Tested by tests/gradient_heads_test.cc
 #include "passes/gradient/head_checks.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/infer.h"
 
 using namespace llvm;

@@ -2,8 +2,8 @@
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/retain_inside.h"
 
-#include "ir/dense_map.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/out_of_memory.h"
 #include "passes/infer.h"
 
 using namespace llvm;

@@ -1,9 +1,9 @@
 // Keep-lists, read off the gradient of a single node. Tested by tests/gradient_requests_test.cc
 #include "passes/gradient/keep_lists.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/base/out_of_memory.h"
 #include "passes/requests.h"
 
 #include "llvm/ADT/BitVector.h"

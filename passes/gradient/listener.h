@@ -3,7 +3,7 @@
 
 #include "passes/gradient/gradient.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 namespace gradc {
 

@@ -7,10 +7,10 @@
 // names, equal hashes) all names go into one set of strings, and every further one is looked up in it.
 #pragma once
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "passes/gradient/gradient.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"

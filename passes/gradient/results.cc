@@ -1,6 +1,6 @@
 // The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side
 // table. `kSteps` lists the steps in order. Tested by tests/gradient_test.cc
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "passes/following_attrs.h"
 #include "passes/gradient/checks.h"
 #include "passes/gradient/listener.h"
@@ -8,8 +8,8 @@
 #include "passes/gradient/table.h"
 #include "passes/order_mutation.h"
 
-#include "ir/error.h"
-#include "ir/verify.h"
+#include "ir/base/error.h"
+#include "ir/rules/verify.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -6,11 +6,11 @@
 #include "passes/gradient/stop_inside.h"
 #include "passes/rewriter.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

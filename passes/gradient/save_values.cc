@@ -7,10 +7,10 @@
 #include "passes/gradient/select.h"
 #include "passes/rewriter.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -5,7 +5,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"

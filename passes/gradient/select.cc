@@ -1,8 +1,8 @@
 // One forward sweep for what carries, one backward sweep for ancestors. Tested by tests/gradient_select_test.cc
 #include "passes/gradient/select.h"
 
-#include "ir/attr_spec.h"
-#include "ir/gradient_marks.h"
+#include "ir/op/attr_spec.h"
+#include "ir/op/gradient_marks.h"
 
 using namespace llvm;
 

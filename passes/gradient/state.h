@@ -8,7 +8,7 @@
 #include "passes/gradient/select.h"
 #include "passes/gradient/table.h"
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 namespace gradc {
 

@@ -5,9 +5,9 @@
 #include "passes/gradient/select.h"
 #include "passes/rewriter.h"
 
-#include "ir/body_flow.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

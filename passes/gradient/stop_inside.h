@@ -2,7 +2,7 @@
 // HOOK-02). Tested by tests/stop_inside_test.cc
 #pragma once
 
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"

@@ -1,9 +1,9 @@
 // Makes and reads the side table. Tested by tests/gradient_table_test.cc
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "passes/gradient/state.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 

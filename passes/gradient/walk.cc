@@ -4,10 +4,10 @@
 #include "passes/gradient/state.h"
 #include "passes/gradient/walk_order.h"
 
-#include "ir/bodies.h"
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/gradient_marks.h"
+#include "ir/graph/bodies.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/op/gradient_marks.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,7 +1,7 @@
 // The order in which the nodes of a gradient graph are differentiated again.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace gradc {
 

@@ -8,8 +8,8 @@
 #include "passes/memory/workspace.h"
 #include "passes/unwanted.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"

@@ -2,13 +2,13 @@
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/dim.h"
-#include "ir/error.h"
-#include "ir/tensor.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/tensor/dim.h"
+#include "ir/base/error.h"
+#include "ir/tensor/tensor.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -4,8 +4,8 @@
 #include "passes/memory/workspace.h"
 #include "passes/unwanted.h"
 
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"

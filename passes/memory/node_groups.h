@@ -4,7 +4,7 @@
 // to its last. In return, entries that only the group itself reads need no place at all.
 #pragma once
 
-#include "ir/ids.h"
+#include "ir/base/ids.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

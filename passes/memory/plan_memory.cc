@@ -2,7 +2,7 @@
 // tests/plan_memory_test.cc
 #include "passes/memory/plan_memory.h"
 
-#include "ir/out_of_memory.h"
+#include "ir/base/out_of_memory.h"
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
 

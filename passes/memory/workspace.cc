@@ -2,9 +2,9 @@
 #include "passes/memory/workspace.h"
 #include "passes/unwanted.h"
 
-#include "ir/error.h"
-#include "ir/tensor.h"
-#include "ir/widening.h"
+#include "ir/base/error.h"
+#include "ir/tensor/tensor.h"
+#include "ir/rules/widening.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -6,7 +6,7 @@
 namespace gradc {
 
 /// Bytes of scratch of a node: given by `options.workspaceOf`, else what the operator requests for its operands plus
-/// the scratch to widen 16-bit ones (ir/widening.h); 0 for none and where a shape is unknown. TooLarge above
+/// the scratch to widen 16-bit ones (ir/rules/widening.h); 0 for none and where a shape is unknown. TooLarge above
 /// kMaxTensorBytes.
 llvm::Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                        const PlanOptions &options, NodeId n);

@@ -1,7 +1,7 @@
 // Tested by tests/lower_to_test.cc
 #include "passes/targets/emitted_entries.h"
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 
 using namespace llvm;
 

@@ -2,11 +2,11 @@
 // them, and which entries were replaced by which.
 #pragma once
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "passes/backward_link.h"
 #include "passes/infer.h"
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 namespace gradc {
 

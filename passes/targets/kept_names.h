@@ -1,7 +1,7 @@
 // Lowering does not rename heads. Tested by tests/lower_to_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace gradc {
 

@@ -3,7 +3,7 @@
 
 #include "passes/order_mutation.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,8 +2,8 @@
 // and its outputs may need only part of what it computes (MUT-06). Tested by tests/lower_loops_test.cc
 #pragma once
 
-#include "ir/dense_map.h"
-#include "ir/graph_builder.h"
+#include "ir/base/dense_map.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -2,7 +2,7 @@
 // tests/lower_to_test.cc, tests/lower_mxnet_test.cc
 #include "passes/targets/lower_to.h"
 
-#include "ir/dense_map.h"
+#include "ir/base/dense_map.h"
 #include "passes/decomposition_limits.h"
 #include "passes/following_attrs.h"
 #include "passes/rewriter.h"
@@ -12,12 +12,12 @@
 #include "passes/targets/lowering_errors.h"
 #include "passes/targets/told_shapes.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
-#include "ir/grad_rule.h"
-#include "ir/gradient_marks.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/op/gradient_marks.h"
 #include "ops/control/relocated.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -300,7 +300,7 @@ class Lowering {
     return Error::success();
   }
 
-  // What the replaced node says about its gradient (ir/gradient_marks.h) holds for its outputs, whatever yields them
+  // What the replaced node says about its gradient (ir/op/gradient_marks.h) holds for its outputs, whatever yields them
   // now.
   Error keepMarks(Level &level) {
     SmallVector<AttrText, 2> marks;

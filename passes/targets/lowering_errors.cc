@@ -1,6 +1,6 @@
 #include "passes/targets/lowering_errors.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/decomposition_limits.h"
 
 using namespace llvm;

@@ -1,7 +1,7 @@
 // Errors of lowering, in terms of the original graph's node. Tested by tests/lower_to_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "passes/targets/target.h"
 
 #include "llvm/Support/Error.h"

@@ -3,7 +3,7 @@
 #include "passes/targets/mxnet_loops.h"
 #include "passes/targets/target.h"
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "ops/lowered_from.h"
 #include "ops/primitives.h"
 

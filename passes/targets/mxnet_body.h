@@ -1,9 +1,9 @@
 // Builds a body with added variables and other heads.
 #pragma once
 
-#include "ir/body_flow.h"
-#include "ir/dense_map.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/dense_map.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/primitives.h"
 #include "passes/free_names.h"
 

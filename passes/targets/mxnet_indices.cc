@@ -1,7 +1,7 @@
 // Tested by tests/lower_loops_test.cc
 #include "passes/targets/mxnet_indices.h"
 
-#include "ir/attr_spec.h"
+#include "ir/op/attr_spec.h"
 #include "ops/axis_rows.h"
 #include "ops/primitives.h"
 

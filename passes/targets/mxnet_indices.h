@@ -2,7 +2,7 @@
 // tests/lower_loops_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 namespace gradc {
 

@@ -4,8 +4,8 @@
 
 #include "passes/targets/mxnet_body.h"
 
-#include "ir/bodies.h"
-#include "ir/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/base/error.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/BitVector.h"

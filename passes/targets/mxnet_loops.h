@@ -1,7 +1,7 @@
 // Loops and branches of gradients in the form that MXNet 1.9.1 has. Tested by tests/lower_loops_test.cc
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 
 namespace gradc {
 

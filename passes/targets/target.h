@@ -2,8 +2,8 @@
 // one.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/op.h"
+#include "ir/graph/graph.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

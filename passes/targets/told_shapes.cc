@@ -1,7 +1,7 @@
 #include "passes/targets/told_shapes.h"
 
-#include "ir/dense_map.h"
-#include "ir/inference.h"
+#include "ir/base/dense_map.h"
+#include "ir/rules/inference.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,9 +1,9 @@
 // Builds or finds the pair of graphs a gradient check compares. Tested by tests/gradcheck_test.cc
 #include "runtime/gradcheck/check_problem.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 #include "runtime/keys.h"
 
 #include "llvm/ADT/BitVector.h"

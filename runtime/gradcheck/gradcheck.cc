@@ -4,8 +4,8 @@
 
 #include "runtime/failures.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 #include "runtime/elements.h"
 #include "runtime/gradcheck/difference.h"
 #include "runtime/init.h"

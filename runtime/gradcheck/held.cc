@@ -1,6 +1,6 @@
 #include "runtime/gradcheck/held.h"
 
-#include "ir/attrs.h"
+#include "ir/op/attrs.h"
 #include "runtime/elements.h"
 
 #include "llvm/Support/raw_ostream.h"

@@ -1,7 +1,7 @@
 // What a gradient check holds at the base point, in graphs and bodies alike. docs/gradcheck.md has the reasons.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 #include "passes/gradient/select.h"
 
 namespace gradc {

@@ -1,6 +1,6 @@
 #include "runtime/gradcheck/held_bodies.h"
 
-#include "ir/body_flow.h"
+#include "ir/graph/body_flow.h"
 #include "runtime/gradcheck/held.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,7 @@
 // Walks backwards from the outputs over edges that carry gradient. Tested by tests/gradcheck_loops_test.cc
 #include "runtime/gradcheck/live_losses.h"
 
-#include "ir/body_flow.h"
+#include "ir/graph/body_flow.h"
 #include "runtime/gradcheck/held.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -3,7 +3,7 @@
 
 #include "runtime/gradcheck/check_problem.h"
 
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -1,8 +1,8 @@
 // Losses and metrics of heads. Tested by tests/objective_test.cc
 #include "runtime/gradcheck/objective.h"
 
-#include "ir/error.h"
-#include "ir/kernel.h"
+#include "ir/base/error.h"
+#include "ir/rules/kernel.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loss/softmax_loss.h"
 #include "runtime/elements.h"

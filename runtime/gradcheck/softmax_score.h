@@ -1,7 +1,7 @@
 // The cross entropy and the accuracy of probabilities, as SoftmaxOutput yields them.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/tensor/tensor.h"
 #include "ops/loss/softmax_loss.h"
 
 namespace gradc {

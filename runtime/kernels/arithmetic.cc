@@ -1,6 +1,6 @@
 // Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as the
 // reference kernels, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
-#include "ir/number.h"
+#include "ir/base/number.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/element_kernels.h"

@@ -5,7 +5,7 @@
 // that the compiler vectorises; blocks are added up in double precision. Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ir/inference.h"
+#include "ir/rules/inference.h"
 #include "runtime/kernels/prepared_kernel.h"
 #include "runtime/kernels/vector_loops.h"
 

@@ -1,7 +1,7 @@
 // The factories that runtime/kernels/table.cc lists, by the file they are in. Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc::fast {

@@ -1,7 +1,7 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/gemm_convolution.h"
 
-#include "ir/dim.h"
+#include "ir/tensor/dim.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/column_sums.h"

@@ -1,7 +1,7 @@
 // InstanceNorm and GroupNorm, and their gradients. A row has the pixels of one channel, or of one group of channels, of one
 // image; sums are taken in lanes.
 // Tested by tests/fast_kernels_test.cc
-#include "ir/missing_inputs.h"
+#include "ir/rules/missing_inputs.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"

@@ -1,7 +1,7 @@
 // LayerNorm and its gradient. Along the last axis rows have contiguous elements, and sums are taken in lanes; along another
 // one, adjacent rows are computed side by side.
 // Tested by tests/fast_kernels_test.cc
-#include "ir/missing_inputs.h"
+#include "ir/rules/missing_inputs.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"

@@ -6,7 +6,7 @@
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 
 #include <memory>
 

@@ -4,7 +4,7 @@
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/threads.h"
 
-#include "ir/dim.h"
+#include "ir/tensor/dim.h"
 
 #include <limits>
 #include <new>

@@ -1,7 +1,7 @@
 // Tested by tests/threads_test.cc
 #include "runtime/kernels/processors.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/control_groups.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Tested by tests/fast_kernel_table_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc {

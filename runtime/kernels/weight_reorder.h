@@ -5,7 +5,7 @@
 // three times as fast while the caches hold them, and never slower. Tested by tests/weight_reorder_test.cc
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 
 #include <optional>
 #include <vector>

@@ -1,7 +1,7 @@
 // Tested by tests/widening_test.cc
 #include "runtime/kernels/widened_kernel.h"
 
-#include "ir/half.h"
+#include "ir/tensor/half.h"
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// The kernel of a node with 16-bit operands: converts them, runs the float32 kernel, converts back (ir/widening.h).
+// The kernel of a node with 16-bit operands: converts them, runs the float32 kernel, converts back (ir/rules/widening.h).
 // Tested by tests/widening_test.cc
 #pragma once
 
-#include "ir/widening.h"
+#include "ir/rules/widening.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc {

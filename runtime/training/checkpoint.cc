@@ -1,7 +1,7 @@
 // Checkpoints both ways. Tested by tests/checkpoint_test.cc
 #include "runtime/training/checkpoint.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/bindings.h"
 #include "runtime/buffer.h"
 

@@ -1,10 +1,10 @@
 // Rows of arrays, and their order. Tested by tests/dataset_test.cc
 #include "runtime/training/dataset.h"
 
-#include "ir/count_of.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
-#include "ir/kernel.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
+#include "ir/rules/kernel.h"
 #include "runtime/bindings.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,8 +1,8 @@
 // Runs batches through sessions, one per batch size. Tested by tests/trainer_test.cc
 #include "runtime/training/evaluator.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 #include "runtime/bindings.h"
 #include "runtime/keys.h"
 

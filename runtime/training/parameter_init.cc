@@ -1,7 +1,7 @@
 // Initial values by role. Tested by tests/training_start_test.cc
 #include "runtime/training/parameter_init.h"
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "runtime/elements.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Closed forms, so that a run can be resumed exactly at any step. Tested by tests/training_start_test.cc
 #include "runtime/training/schedule.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include <algorithm>
 #include <cmath>

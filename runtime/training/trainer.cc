@@ -5,7 +5,7 @@
 #include "runtime/failures.h"
 
 #include "formats/json/writer.h"
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/elements.h"
 #include "runtime/keys.h"
 #include "runtime/training/checkpoint.h"

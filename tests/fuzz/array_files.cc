@@ -1,7 +1,7 @@
 // Tested by tests/array_files_test.cc
 #include "tests/fuzz/array_files.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/npy.h"
 #include "runtime/training/checkpoint.h"
 

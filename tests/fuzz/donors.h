@@ -5,7 +5,7 @@
 // their registry entry.
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "tests/fuzz/sketch.h"
 #include "tests/support/dice.h"
 

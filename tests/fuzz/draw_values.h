@@ -1,7 +1,7 @@
 // Attribute values, shapes and types for the grammar: mostly ones that work, sometimes ones that bite.
 #pragma once
 
-#include "ir/attr_spec.h"
+#include "ir/op/attr_spec.h"
 #include "tests/support/dice.h"
 
 #include <string>

@@ -1,7 +1,7 @@
 // Everything done with one graph file, and what must hold then. docs/fuzzing.md
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "tests/fuzz/tally.h"
 
 #include <optional>

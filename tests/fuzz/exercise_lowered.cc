@@ -1,7 +1,7 @@
 // The gradient of what another framework gets. Tested by tests/fuzz_corpus_test.cc
 #include "tests/fuzz/trial.h"
 
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/elements.h"
 

@@ -7,7 +7,7 @@
 #include "formats/blocks/block_gradient.h"
 #include "formats/blocks/minimize.h"
 #include "formats/blocks/resolve_request.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/order_mutation.h"
 #include "runtime/elements.h"
 #include "tests/support/block_programs.h"

@@ -1,7 +1,7 @@
 // How often each operator was reached, summed over processes.
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include "llvm/ADT/StringMap.h"
 

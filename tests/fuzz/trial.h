@@ -1,8 +1,8 @@
 // One input on its way through the harness. Shared by exercise.cc and exercise_run.cc.
 #pragma once
 
-#include "ir/error.h"
-#include "ir/graph.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 #include "runtime/session.h"

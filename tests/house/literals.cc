@@ -2,7 +2,7 @@
 
 #include "tests/house/declarations.h"
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 #include "ops/registry.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,7 +2,7 @@
 #include "tests/support/differential.h"
 
 #include "formats/json/reader.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/diff.h"
 #include "passes/infer.h"
 #include "passes/targets/kept_writes.h"

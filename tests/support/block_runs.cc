@@ -3,7 +3,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/differences.h"
 
-#include "ir/shape.h"
+#include "ir/tensor/shape.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
 

@@ -1,9 +1,9 @@
 // The checks of the conformance suite. Tested by tests/conformance_test.cc
 #include "tests/support/conformance.h"
 
-#include "ir/error.h"
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
+#include "ir/base/error.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"

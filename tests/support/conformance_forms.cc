@@ -3,7 +3,7 @@
 
 #include "tests/support/test_graph.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,7 +1,7 @@
 // Lowering and differentiating in either order. Tested by tests/conformance_test.cc
 #include "tests/support/conformance.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"

@@ -1,7 +1,7 @@
 // Graphs and what they are lowered to: MXNet's operators, and primitives. Tested by tests/conformance_test.cc
 #include "tests/support/conformance.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/test_graph.h"
 

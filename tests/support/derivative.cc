@@ -1,7 +1,7 @@
 // Tested by tests/conformance_test.cc
 #include "tests/support/derivative.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"

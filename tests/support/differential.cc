@@ -1,7 +1,7 @@
 // Comparing what was measured. Tested by tests/differential_test.cc
 #include "tests/support/differential.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "tests/support/jets.h"
 #include "tests/support/measure.h"
 #include "tests/support/test_graph.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/blocks/block_program.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include <string>
 

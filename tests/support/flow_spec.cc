@@ -2,8 +2,8 @@
 // Tested by tests/differential_test.cc
 #include "tests/support/flow_spec.h"
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,7 +1,7 @@
-// What float16 and bfloat16 are, by the definition of their formats: no code is shared with ir/half.h.
+// What float16 and bfloat16 are, by the definition of their formats: no code is shared with ir/tensor/half.h.
 #pragma once
 
-#include "ir/types.h"
+#include "ir/tensor/types.h"
 
 #include <algorithm>
 #include <cmath>

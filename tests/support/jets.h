@@ -9,7 +9,7 @@
 // Tested by tests/differential_test.cc
 #pragma once
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "tests/support/random_graph.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"

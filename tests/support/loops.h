@@ -1,10 +1,10 @@
 // Graphs with loops: files of testdata/loops and nodes made by hand, their gradients, and runs.
 #pragma once
 
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/graph_builder.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/gradcheck/gradcheck.h"
 #include "runtime/session.h"

@@ -2,9 +2,9 @@
 #include "tests/support/measure.h"
 
 #include "formats/json/reader.h"
-#include "ir/bodies.h"
-#include "ir/error.h"
-#include "ir/verify.h"
+#include "ir/graph/bodies.h"
+#include "ir/base/error.h"
+#include "ir/rules/verify.h"
 #include "ops/registry.h"
 #include "passes/order_mutation.h"
 #include "passes/targets/lower_to.h"

@@ -2,7 +2,7 @@
 // Tested by tests/differential_test.cc
 #pragma once
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/executor.h"
 #include "tests/support/random_graph.h"
 

@@ -1,10 +1,10 @@
 // The naive interpreter. Tested by tests/gradient_test.cc and every test of values.
 #include "tests/support/naive.h"
 
-#include "ir/body_flow.h"
-#include "ir/error.h"
-#include "ir/inference.h"
-#include "ir/number.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
+#include "ir/rules/inference.h"
+#include "ir/base/number.h"
 #include "ops/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
 

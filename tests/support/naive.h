@@ -6,7 +6,7 @@
 // nothing of runtime/.
 #pragma once
 
-#include "ir/kernel.h"
+#include "ir/rules/kernel.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 

@@ -7,7 +7,7 @@
 //   h.values(y);  h.checkGradients(y, 2);
 #pragma once
 
-#include "ir/grad_rule.h"
+#include "ir/rules/grad_rule.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 

@@ -1,8 +1,8 @@
 // Rows of operator tables. Tested by tests/elementwise_ops_test.cc
 #include "tests/support/op_table.h"
 
-#include "ir/graph_builder.h"
-#include "ir/inference.h"
+#include "ir/graph/graph_builder.h"
+#include "ir/rules/inference.h"
 #include "passes/gradient/gradient.h"
 #include "tests/support/derivative.h"
 

@@ -12,7 +12,7 @@
 // Tested by tests/differential_test.cc
 #pragma once
 
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
 #include <memory>

@@ -3,7 +3,7 @@
 #include "tests/support/block_programs.h"
 #include "tests/support/sample_attrs.h"
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 using namespace llvm;
 

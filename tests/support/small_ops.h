@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/json/reader.h"
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "tests/support/written.h"
 
 #include <string>

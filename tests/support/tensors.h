@@ -1,7 +1,7 @@
 // Arrays written as lists, and errors by kind, for tests of the runtime.
 #pragma once
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/npy.h"
 
 #include <cstring>

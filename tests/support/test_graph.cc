@@ -1,8 +1,8 @@
 // The parser and printer of inline graphs. Tested by tests/gradient_test.cc
 #include "tests/support/test_graph.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/targets/target.h"
 #include "tests/support/test_ops.h"

@@ -7,7 +7,7 @@
 // last node's output 0 is the head. Malformed text stops the test program: it is a mistake in the test.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"

@@ -1,9 +1,9 @@
 // Definitions of the test-only operators, in the style of ops/.
 #include "tests/support/test_ops.h"
 
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/rules/inference.h"
+#include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 

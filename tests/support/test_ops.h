@@ -11,7 +11,7 @@
 //   test_cast(x; dtype)    x in another type
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 namespace gradc::testing {
 

@@ -1,7 +1,7 @@
 // Graphs as files.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <string>
 

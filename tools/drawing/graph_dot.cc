@@ -1,7 +1,7 @@
 // The Graphviz form of a graph. Tested by tests/drawing_test.cc
 #include "tools/drawing/graph_drawing.h"
 
-#include "ir/printable.h"
+#include "ir/base/printable.h"
 #include "tools/drawing/graph_layout.h"
 
 using namespace llvm;

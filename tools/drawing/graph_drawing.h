@@ -5,7 +5,7 @@
 // Tested by tests/drawing_test.cc
 #pragma once
 
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 #include "passes/infer.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -32,7 +32,7 @@ std::string bodyTitle(llvm::ArrayRef<NestedGraph> graphs, size_t position);
 /// What the head is: its listed name, or "grad of x" from the side table of an emitted graph; in a body with its role:
 /// "h (next state)".
 std::vector<std::string> headLabels(llvm::ArrayRef<NestedGraph> graphs, size_t position);
-/// "sliced" of a variable in a body (ir/body_roles.h); empty for other nodes.
+/// "sliced" of a variable in a body (ir/graph/body_roles.h); empty for other nodes.
 llvm::StringRef roleText(llvm::ArrayRef<NestedGraph> graphs, size_t position, NodeId n);
 /// "8×20×24×24 float32", "? float32"; empty when nothing is known.
 std::string entryText(const Graph &graph, const std::optional<Inference> &inference, Value value);

@@ -8,7 +8,7 @@
 // depends on pixels. Tested by tests/drawing_test.cc
 #pragma once
 
-#include "ir/tables.h"
+#include "ir/graph/tables.h"
 
 namespace gradc {
 

@@ -5,7 +5,7 @@
 #include "tools/drawing/svg.h"
 #include "tools/drawing/table.h"
 
-#include "ir/body_roles.h"
+#include "ir/graph/body_roles.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,7 +2,7 @@
 #include "tools/drawing/loss_chart.h"
 #include "tools/drawing/svg.h"
 
-#include "ir/count_of.h"
+#include "ir/base/count_of.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Format.h"

@@ -1,7 +1,7 @@
 // Tested by tests/drawing_test.cc
 #include "tools/drawing/svg.h"
 
-#include "ir/printable.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -10,7 +10,7 @@
 
 namespace gradc::svg {
 
-/// Text for an element or an attribute: markup escaped, every line `printable` (ir/printable.h).
+/// Text for an element or an attribute: markup escaped, every line `printable` (ir/base/printable.h).
 std::string escaped(llvm::StringRef text);
 /// Pixels, on the generous side: the viewer's font is unknown.
 double textWidth(llvm::StringRef text, double fontSize);

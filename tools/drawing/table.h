@@ -1,8 +1,8 @@
 // Aligned text tables for reports. Tested by tests/cli_test.cc
 #pragma once
 
-#include "ir/count_of.h"
-#include "ir/printable.h"
+#include "ir/base/count_of.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/raw_ostream.h"

@@ -6,7 +6,7 @@
 #include "formats/blocks/append_backward.h"
 #include "formats/blocks/minimize.h"
 #include "formats/blocks/resolve_request.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "passes/infer.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -4,7 +4,7 @@
 #include "missing_order.h"
 #include "tools/drawing/table.h"
 
-#include "ir/bodies.h"
+#include "ir/graph/bodies.h"
 #include "runtime/kernels/table.h"
 
 #include "llvm/ADT/MapVector.h"

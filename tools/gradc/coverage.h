@@ -2,7 +2,7 @@
 // the attributes it has there. Tested by tests/cli_test.cc and testdata/cli.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/Support/raw_ostream.h"
 

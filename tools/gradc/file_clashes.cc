@@ -1,7 +1,7 @@
 // Tested by tests/cli_files_test.cc
 #include "file_clashes.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"

@@ -2,8 +2,8 @@
 #include "gradient_flags.h"
 #include "tools/drawing/table.h"
 
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

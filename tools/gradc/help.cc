@@ -1,7 +1,7 @@
 // `gradc --help` and `gradc help VERB`. Tested by tests/cli_test.cc
 #include "verbs.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

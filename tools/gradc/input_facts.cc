@@ -3,7 +3,7 @@
 #include "missing_order.h"
 #include "operator_facts.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/infer.h"
 
 #include "llvm/ADT/STLExtras.h"

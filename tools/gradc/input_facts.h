@@ -2,7 +2,7 @@
 // of their names. Tested by tests/golden_test.cc
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include <string>
 

@@ -2,9 +2,9 @@
 // Nothing else in the project prints or exits. Tested by tests/cli_test.cc
 #include "file_clashes.h"
 
-#include "ir/count_of.h"
-#include "ir/error.h"
-#include "ir/out_of_memory.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
 #include "ir/process_memory.h"
 
 #include "llvm/ADT/SmallVector.h"

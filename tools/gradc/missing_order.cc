@@ -1,8 +1,8 @@
 // Trial differentiation of single operators. Tested by tests/cli_test.cc
 #include "missing_order.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
 using namespace llvm;

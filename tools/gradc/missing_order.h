@@ -2,7 +2,7 @@
 // Tested by tests/cli_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <optional>
 #include <string>

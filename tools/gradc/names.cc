@@ -5,7 +5,7 @@
 
 #include "passes/gradient/stop_inside.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

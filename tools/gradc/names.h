@@ -5,7 +5,7 @@
 // node 12. Tested by tests/cli_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"

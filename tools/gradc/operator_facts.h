@@ -3,7 +3,7 @@
 
 #include "operator_trials.h"
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include <string>
 #include <vector>

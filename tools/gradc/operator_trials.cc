@@ -3,8 +3,8 @@
 
 #include "missing_order.h"
 
-#include "ir/error.h"
-#include "ir/graph_builder.h"
+#include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

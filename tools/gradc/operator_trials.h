@@ -2,8 +2,8 @@
 // Tested by tests/golden_test.cc
 #pragma once
 
-#include "ir/context.h"
-#include "ir/graph.h"
+#include "ir/graph/context.h"
+#include "ir/graph/graph.h"
 #include "passes/targets/lower_to.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // The definitions of operators as JSON, for programs. Tested by tests/golden_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -1,7 +1,7 @@
 // The page of operators, docs/operators.md, from their definitions. Tested by tests/golden_test.cc
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "llvm/Support/raw_ostream.h"
 

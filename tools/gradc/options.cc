@@ -5,7 +5,7 @@
 #include "grad_flags.h"
 #include "names.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

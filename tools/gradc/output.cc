@@ -1,7 +1,7 @@
 // Atomic output, and what happens to it when the process dies. Tested by tests/cli_test.cc
 #include "output.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/ErrorHandling.h"

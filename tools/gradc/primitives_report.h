@@ -1,7 +1,7 @@
 // The page of primitives: how hosts express each, and what every other operator ends in. Tested by tests/golden_test.cc
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include "llvm/Support/raw_ostream.h"
 

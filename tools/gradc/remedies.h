@@ -1,7 +1,7 @@
 // How a user of the command line follows the advice in a note of the library. Tested by testdata/cli and tests/cli_test.cc
 #pragma once
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 namespace gradc {
 

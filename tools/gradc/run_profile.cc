@@ -1,7 +1,7 @@
 // Tested by tests/cli_test.cc
 #include "run_profile.h"
 
-#include "ir/body_flow.h"
+#include "ir/graph/body_flow.h"
 
 #include "tools/drawing/table.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/golden_test.cc, tests/operator_reference_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/op/op.h"
 
 #include <string>
 

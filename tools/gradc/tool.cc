@@ -3,7 +3,7 @@
 #include "block_input.h"
 
 #include "formats/json/writer.h"
-#include "ir/verify.h"
+#include "ir/rules/verify.h"
 #include "ops/registry.h"
 #include "passes/order_mutation.h"
 

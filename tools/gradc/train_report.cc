@@ -1,7 +1,7 @@
 // Tested by tests/train_cli_test.cc
 #include "train_report.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"

@@ -2,7 +2,7 @@
 #include "run_inputs.h"
 #include "train_setup.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/keys.h"
 
 #include "llvm/ADT/STLExtras.h"

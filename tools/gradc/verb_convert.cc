@@ -2,8 +2,8 @@
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
-#include "ir/error.h"
-#include "ir/text.h"
+#include "ir/base/error.h"
+#include "ir/graph/text.h"
 
 using namespace llvm;
 

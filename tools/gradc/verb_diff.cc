@@ -2,7 +2,7 @@
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "passes/diff.h"
 
 using namespace llvm;

@@ -5,7 +5,7 @@
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 #include "runtime/gradcheck/gradcheck.h"
 
 using namespace llvm;

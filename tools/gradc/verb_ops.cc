@@ -12,7 +12,7 @@
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,7 +5,7 @@
 #include "ops/registry.h"
 #include "passes/unroll.h"
 
-#include "ir/error.h"
+#include "ir/base/error.h"
 
 using namespace llvm;
 

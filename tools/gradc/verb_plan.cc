@@ -4,10 +4,10 @@
 #include "tools/drawing/table.h"
 
 #include "formats/json/writer.h"
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
 #include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/Format.h"

@@ -3,10 +3,10 @@
 #include "tools/drawing/graph_drawing.h"
 #include "tools/drawing/table.h"
 
-#include "ir/body_roles.h"
-#include "ir/dense_map.h"
-#include "ir/error.h"
-#include "ir/text.h"
+#include "ir/graph/body_roles.h"
+#include "ir/base/dense_map.h"
+#include "ir/base/error.h"
+#include "ir/graph/text.h"
 
 #include "llvm/ADT/MapVector.h"
 

@@ -4,8 +4,8 @@
 #include "verbs.h"
 
 #include "formats/json/writer.h"
-#include "ir/count_of.h"
-#include "ir/error.h"
+#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "passes/targets/lower_to.h"
 
 #include "llvm/Support/Path.h"

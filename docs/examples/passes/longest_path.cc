@@ -1,7 +1,7 @@
 // One sweep in id order, which is an execution order. Tested by tests/longest_path_test.cc
 #include "passes/longest_path.h"
 
-#include "ir/tables.h"
+#include "ir/graph/tables.h"
 
 using namespace llvm;
 

@@ -1,7 +1,7 @@
 // The longest chain of operators, each of which waits for the one before: no number of threads makes it shorter.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace gradc {
 

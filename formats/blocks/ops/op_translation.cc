@@ -3,7 +3,7 @@
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/json_stream.h"
-#include "ir/context.h"
+#include "ir/graph/context.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "formats/blocks/block_program.h"
-#include "ir/graph_builder.h"
+#include "ir/graph/graph_builder.h"
 
 #include <functional>
 

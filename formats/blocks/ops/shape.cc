@@ -1,6 +1,6 @@
 // Operators that move elements: other shapes, parts, joined tensors. Tested by tests/block_graph_test.cc
 #include "formats/blocks/ops/slice_region.h"
-#include "ir/dim.h"
+#include "ir/tensor/dim.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,0 +1,10 @@
+// Counter-based random numbers. Tested by tests/kernel_test.cc
+#include "ir/rules/kernel.h"
+
+#include "ir/tensor/random_stream.h"
+
+namespace gradc {
+
+uint64_t RandomKey::bits(uint64_t counter) const { return RandomStream(*this).bits(counter); }
+
+}  // namespace gradc
