@@ -5,7 +5,7 @@
 
 #include "imperative/collect.h"
 #include "imperative/imperative.h"
-#include "passes/split_gradient.h"
+#include "passes/order/split_gradient.h"
 #include "runtime/failures.h"
 #include "runtime/instructions.h"
 

@@ -4,7 +4,7 @@
 #include "imperative/function_op.h"
 
 #include "ir/graph/graph_builder.h"
-#include "passes/infer_bodies.h"
+#include "passes/inference/infer_bodies.h"
 
 #include "ir/base/dense_map.h"
 #include "llvm/ADT/StringExtras.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "imperative/collect.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 namespace gradc {
 

@@ -10,7 +10,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ops/output_reads.h"
 #include "ir/rules/widening.h"
-#include "passes/gradient/keep_lists.h"
+#include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/failures.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "imperative/tape_shapes.h"
-#include "passes/gradient/keep_lists.h"
+#include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/instructions.h"
 
 namespace gradc {

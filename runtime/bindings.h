@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "runtime/npy.h"
 
 namespace gradc {

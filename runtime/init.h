@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/tensor/tensor.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 namespace gradc {
 

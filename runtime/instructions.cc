@@ -4,7 +4,7 @@
 #include "ir/graph/body_flow.h"
 #include "ir/base/error.h"
 #include "ir/rules/inference.h"
-#include "passes/unwanted.h"
+#include "passes/order/unwanted.h"
 #include "runtime/body_runner.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/widened_kernel.h"

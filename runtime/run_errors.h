@@ -1,7 +1,7 @@
 // Why a graph cannot run. Tested by tests/executor_errors_test.cc, tests/session_test.cc
 #pragma once
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/Support/Error.h"
 

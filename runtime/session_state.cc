@@ -4,7 +4,7 @@
 
 #include "ir/base/error.h"
 #include "runtime/release.h"
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 #include "runtime/elements.h"
 #include "runtime/fusion/fusion.h"
 #include "runtime/init.h"

@@ -3,7 +3,7 @@
 // anything else reads such an output, as in a handwritten file, the loop zeroes it first. Tested by tests/short_rows_test.cc
 #pragma once
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 #include "llvm/ADT/BitVector.h"

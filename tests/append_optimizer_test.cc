@@ -1,13 +1,13 @@
 // The optimizer pass: which nodes it adds, in which order, with which attributes; what it refuses.
-#include "passes/append_optimizer.h"
+#include "passes/optimizer/append_optimizer.h"
 
 #include "formats/json/graph_table.h"
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
 #include "ir/rules/verify.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "passes/memory/plan_memory.h"
-#include "passes/requests.h"
+#include "passes/order/requests.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

@@ -18,7 +18,7 @@
 #include "formats/blocks/ops/op_row.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"

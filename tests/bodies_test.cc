@@ -3,10 +3,10 @@
 
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
-#include "passes/diff.h"
+#include "tools/diff/diff.h"
 #include "passes/gradient/gradient.h"
-#include "passes/order_mutation.h"
-#include "passes/targets/lower_to.h"
+#include "passes/order/order_mutation.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 

@@ -4,8 +4,8 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/primitives.h"
-#include "passes/infer.h"
-#include "passes/order_mutation.h"
+#include "passes/inference/infer.h"
+#include "passes/order/order_mutation.h"
 #include "tests/support/loops.h"
 
 #include "llvm/ADT/StringSet.h"

@@ -3,7 +3,7 @@
 #include "tests/support/cells.h"
 #include "tests/support/conformance.h"
 
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/StringExtras.h"

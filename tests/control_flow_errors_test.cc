@@ -2,7 +2,7 @@
 // host's loop without a limit, bodies that are too deep.
 #include "formats/json/graph_table.h"
 #include "passes/memory/plan_memory.h"
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 #include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
 

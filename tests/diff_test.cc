@@ -1,5 +1,5 @@
 // Structural comparison (settled: "Structurally equal").
-#include "passes/diff.h"
+#include "tools/diff/diff.h"
 
 #include "ir/graph/graph_builder.h"
 #include "ops/registry.h"

@@ -4,7 +4,7 @@
 #include "tests/support/op_harness.h"
 #include "tests/support/op_table.h"
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The table of operators with a fast kernel: its order, its operators, and whether gradients stay on fast kernels.
 #include "runtime/kernels/table.h"
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "runtime/kernels/kernel_set.h"
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"

@@ -3,7 +3,7 @@
 #include "runtime/kernels/table.h"
 
 #include "ops/primitives.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/gemm_convolution.h"
 #include "runtime/kernels/threads.h"

@@ -4,7 +4,7 @@
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/gradcheck/gradcheck.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

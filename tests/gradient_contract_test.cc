@@ -7,9 +7,9 @@
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
-#include "passes/backward_link.h"
+#include "passes/inference/backward_link.h"
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/StringSet.h"
 

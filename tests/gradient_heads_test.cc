@@ -6,8 +6,8 @@
 
 #include "formats/json/reader.h"
 #include "ir/graph/graph_builder.h"
-#include "passes/gradient/head_checks.h"
-#include "passes/targets/lower_to.h"
+#include "passes/inference/head_checks.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/session.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Intermediate gradients, requests and how long values are kept (§9, §10), from the request to the memory of a run.
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/inference.h"
-#include "passes/gradient/keep_lists.h"
+#include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/executor.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"

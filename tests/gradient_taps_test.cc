@@ -4,7 +4,7 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/inplace.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/session.h"
 #include "tests/support/requests.h"
 #include "tests/support/tensors.h"

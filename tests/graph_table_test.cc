@@ -2,9 +2,9 @@
 #include "formats/json/graph_table.h"
 
 #include "formats/json/reader.h"
-#include "passes/append_optimizer.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "passes/gradient/gradient.h"
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"

@@ -3,7 +3,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/primitives.h"
-#include "passes/diff.h"
+#include "tools/diff/diff.h"
 #include "runtime/session.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"

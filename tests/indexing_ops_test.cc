@@ -1,11 +1,11 @@
 // Operators that index: numbers of every kind as indices, repeated ones, sums of many rows, shapes both ways, refusals.
 // Values and gradients at ordinary points are in testdata/conformance/.
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/mxnet_rows.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 
 #include "formats/json/graph_table.h"
 #include "ir/graph/graph_builder.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include <gtest/gtest.h>
 

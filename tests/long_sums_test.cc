@@ -6,7 +6,7 @@
 #include "tests/support/test_graph.h"
 
 #include "ir/tensor/dim.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/session.h"
 
 #include "llvm/ADT/StringExtras.h"

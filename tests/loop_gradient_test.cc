@@ -5,7 +5,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/memory/plan_memory.h"
-#include "passes/unroll.h"
+#include "passes/unroll/unroll.h"
 #include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
 

@@ -5,7 +5,7 @@
 
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

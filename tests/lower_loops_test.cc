@@ -6,7 +6,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/session.h"
 #include "tests/support/loops.h"
 #include "tests/support/op_table.h"

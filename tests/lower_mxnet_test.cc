@@ -2,7 +2,7 @@
 #include "formats/json/graph_table.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/graph/graph_builder.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 

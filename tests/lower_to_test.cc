@@ -5,8 +5,8 @@
 #include "ir/rules/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
-#include "passes/order_mutation.h"
-#include "passes/targets/lower_to.h"
+#include "passes/order/order_mutation.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/derivative.h"
 #include "tests/support/test_graph.h"
 

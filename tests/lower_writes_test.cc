@@ -3,7 +3,7 @@
 #include "ir/graph/bodies.h"
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/verify.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/loops.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // A `_cond` without its second branch: the file says what is passed on in its place, and the node gets the body that yields it.
 #include "ops/registry.h"
-#include "passes/infer.h"
-#include "passes/targets/lower_to.h"
-#include "passes/unroll.h"
+#include "passes/inference/infer.h"
+#include "passes/lowering/lower_to.h"
+#include "passes/unroll/unroll.h"
 #include "tests/support/loops.h"
 
 #include <gtest/gtest.h>

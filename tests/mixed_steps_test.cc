@@ -4,7 +4,7 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/primitives.h"
-#include "passes/append_optimizer.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
 #include "tests/support/naive.h"

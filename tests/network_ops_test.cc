@@ -3,7 +3,7 @@
 #include "tests/support/mxnet_rows.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

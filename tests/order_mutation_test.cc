@@ -7,7 +7,7 @@
 #include "ir/base/error.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
-#include "passes/targets/lower_to.h"
+#include "passes/inference/infer.h"
+#include "passes/lowering/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // shapes, refusals. Draws are functions of the seed, the step and the node, so every number here is the same on each
 // run.
 #include "ir/tensor/random_stream.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/exec_bench.h"
 #include "tests/support/op_table.h"
 

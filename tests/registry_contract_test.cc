@@ -8,9 +8,9 @@
 #include "ir/rules/verify.h"
 #include "ops/primitives.h"
 #include "passes/gradient/gradient.h"
-#include "passes/gradient/keep_lists.h"
+#include "passes/gradient/higher_order/keep_lists.h"
 #include "passes/memory/plan_memory.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Requests and read counts per entry (§10).
-#include "passes/requests.h"
+#include "passes/order/requests.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 

@@ -1,10 +1,10 @@
 // Gradients of entries inside bodies as heads: what the unrolled graph has of every step, a row each.
 #include "ops/control/relocated.h"
 #include "ops/registry.h"
-#include "passes/gradient/retain_inside.h"
-#include "passes/gradient/stop_inside.h"
-#include "passes/targets/lower_to.h"
-#include "passes/unroll.h"
+#include "passes/gradient/higher_order/retain_inside.h"
+#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/lowering/lower_to.h"
+#include "passes/unroll/unroll.h"
 #include "tests/support/loops.h"
 
 #include <gtest/gtest.h>

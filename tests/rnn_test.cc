@@ -10,8 +10,8 @@
 #include "ir/graph/bodies.h"
 #include "ops/sequence/rnn_cells.h"
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
-#include "passes/targets/lower_to.h"
+#include "passes/inference/infer.h"
+#include "passes/lowering/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Schedules other than id order: what is one, plans and checks under it, and the same bits from every one.
 #include "passes/memory/lifetimes.h"
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 #include "runtime/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"

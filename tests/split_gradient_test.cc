@@ -1,6 +1,6 @@
 // The backward part of a gradient graph, run alone on the values that it requires to be kept, computes what the whole graph
 // computes.
-#include "passes/split_gradient.h"
+#include "passes/order/split_gradient.h"
 
 #include "formats/json/reader.h"
 #include "ir/graph/graph_builder.h"

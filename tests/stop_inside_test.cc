@@ -1,13 +1,13 @@
 // Nodes in bodies, named by paths: gradients that stop there, and taps that gradients pass.
-#include "passes/gradient/stop_inside.h"
+#include "passes/gradient/higher_order/stop_inside.h"
 
 #include "ir/graph/bodies.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/registry.h"
-#include "passes/infer.h"
-#include "passes/unroll.h"
+#include "passes/inference/infer.h"
+#include "passes/unroll/unroll.h"
 #include "tests/support/loops.h"
 
 using namespace llvm;

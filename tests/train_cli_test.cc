@@ -1,5 +1,5 @@
 // `gradc train` as a user meets it: files, lines, exit codes. What is computed is in tests/trainer_test.cc.
-#include "passes/append_optimizer.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,8 +1,8 @@
 // Unrolling graphs in which something is overwritten: every step overwrites in its turn, and what reads sees the version it
 // saw in the loop.
-#include "passes/order_mutation.h"
-#include "passes/targets/lower_to.h"
-#include "passes/unroll.h"
+#include "passes/order/order_mutation.h"
+#include "passes/lowering/lower_to.h"
+#include "passes/unroll/unroll.h"
 #include "ops/registry.h"
 #include "tests/support/loops.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph/context.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include <chrono>
 

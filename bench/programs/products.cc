@@ -9,7 +9,7 @@
 #include "bench/programs/network_file.h"
 #include "ir/process_memory.h"
 #include "ops/layer_attrs.h"
-#include "passes/requests.h"
+#include "passes/order/requests.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/threads.h"
 

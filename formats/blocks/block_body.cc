@@ -9,7 +9,7 @@
 #include "formats/blocks/stacked_arrays.h"
 #include "formats/blocks/visible_variables.h"
 #include "ir/graph/context.h"
-#include "passes/requests.h"
+#include "passes/order/requests.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -6,7 +6,7 @@
 #include "formats/blocks/gradient_function.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/graph/context.h"
-#include "passes/rewriter.h"
+#include "passes/rewrite/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -3,7 +3,7 @@
 
 #include "formats/blocks/ops/op_row.h"
 #include "ir/graph/context.h"
-#include "passes/rewriter.h"
+#include "passes/rewrite/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -91,7 +91,7 @@ struct GradientTable {
   friend bool operator==(const GradientTable &, const GradientTable &) = default;
 };
 
-/// A y and its head gradient whose shapes or types are not all known yet (passes/gradient/head_checks.h).
+/// A y and its head gradient whose shapes or types are not all known yet (passes/inference/head_checks.h).
 struct HeadPair {
   uint32_t position = 0;  // among the y, from 0
   Value y;

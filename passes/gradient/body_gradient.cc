@@ -2,8 +2,8 @@
 // forward values; the body with these values as heads. Tested by tests/body_gradient_test.cc
 #include "passes/gradient/body_gradient.h"
 
-#include "passes/requests.h"
-#include "passes/rewriter.h"
+#include "passes/order/requests.h"
+#include "passes/rewrite/rewriter.h"
 
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"

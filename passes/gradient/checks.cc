@@ -3,9 +3,9 @@
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
-#include "passes/gradient/head_checks.h"
+#include "passes/inference/head_checks.h"
 #include "passes/gradient/select.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -3,9 +3,9 @@
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"
-#include "passes/backward_link.h"
+#include "passes/inference/backward_link.h"
 #include "passes/gradient/select.h"
-#include "passes/rewriter.h"
+#include "passes/rewrite/rewriter.h"
 
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "ir/rules/grad_rule.h"
 

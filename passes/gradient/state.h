@@ -3,7 +3,7 @@
 #pragma once
 
 #include "passes/gradient/accumulate.h"
-#include "passes/gradient/head_checks.h"
+#include "passes/inference/head_checks.h"
 #include "passes/gradient/save_values.h"
 #include "passes/gradient/select.h"
 #include "passes/gradient/table.h"

@@ -1,4 +1,4 @@
-// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule (passes/schedule.h).
+// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule (passes/order/schedule.h).
 //
 // Three stages, each usable on its own: lifetimes (first and last step an entry's bytes are needed, in-place pairs
 // merged), bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
@@ -7,10 +7,10 @@
 // bytes.
 #pragma once
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "passes/memory/node_groups.h"
-#include "passes/requests.h"
-#include "passes/schedule.h"
+#include "passes/order/requests.h"
+#include "passes/order/schedule.h"
 
 namespace gradc {
 

@@ -1,6 +1,6 @@
 // Tested by tests/plan_memory_test.cc
 #include "passes/memory/workspace.h"
-#include "passes/unwanted.h"
+#include "passes/order/unwanted.h"
 
 #include "ir/base/error.h"
 #include "ir/tensor/tensor.h"

@@ -9,7 +9,7 @@
 #include "runtime/kernels/table.h"
 
 #include "ops/layer_attrs.h"
-#include "passes/unwanted.h"
+#include "passes/order/unwanted.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

@@ -6,7 +6,7 @@
 // Tested by tests/fusion_test.cc
 #pragma once
 
-#include "passes/schedule.h"
+#include "passes/order/schedule.h"
 #include "runtime/executor.h"
 #include "runtime/kernels/kernel_set.h"
 

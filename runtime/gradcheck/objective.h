@@ -7,7 +7,7 @@
 // Tested by tests/objective_test.cc
 #pragma once
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "runtime/gradcheck/softmax_score.h"
 #include "runtime/training/dataset.h"
 

@@ -5,7 +5,7 @@
 // in their scratch. Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/fusion/fused_group.h"
 #include "runtime/kernels/prepared_kernel.h"

@@ -2,7 +2,7 @@
 #include "runtime/kernels/layout_settlement.h"
 
 #include "runtime/instructions.h"
-#include "passes/unwanted.h"
+#include "passes/order/unwanted.h"
 
 #include "runtime/kernels/weight_reorder.h"
 

@@ -7,8 +7,8 @@
 // Linear, except for the union-find. Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
 #pragma once
 
-#include "passes/infer.h"
-#include "passes/requests.h"
+#include "passes/inference/infer.h"
+#include "passes/order/requests.h"
 #include "runtime/kernels/table.h"
 
 namespace gradc {

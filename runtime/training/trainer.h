@@ -5,13 +5,13 @@
 //   Expected<Score> score = trainer->evaluate(heldOut);
 //   trainer->writeCheckpoint(os);
 //
-// The network is differentiated, an optimizer is appended (passes/append_optimizer.h), and one session runs the result
+// The network is differentiated, an optimizer is appended (passes/optimizer/append_optimizer.h), and one session runs the result
 // with the new values of parameters in the memory of the old ones. Everything a step depends on is a function of the
 // options, the step number and the arrays of the checkpoint, so a resumed run continues bit for bit.
 // docs/training.md. Tested by tests/trainer_test.cc
 #pragma once
 
-#include "passes/append_optimizer.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "runtime/gradcheck/objective.h"
 #include "runtime/session.h"
 #include "runtime/training/dataset.h"

@@ -4,7 +4,7 @@
 #include "tests/fuzz/grammar.h"
 
 #include "formats/json/reader.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -9,10 +9,10 @@
 #include "formats/json/writer.h"
 #include "ir/graph/text.h"
 #include "ir/rules/verify.h"
-#include "passes/diff.h"
+#include "tools/diff/diff.h"
 #include "passes/memory/plan_memory.h"
-#include "passes/order_mutation.h"
-#include "passes/targets/lower_to.h"
+#include "passes/order/order_mutation.h"
+#include "passes/lowering/lower_to.h"
 
 #include "llvm/ADT/StringMap.h"
 

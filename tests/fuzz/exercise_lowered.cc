@@ -2,7 +2,7 @@
 #include "tests/fuzz/trial.h"
 
 #include "ir/rules/verify.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/elements.h"
 
 #include "llvm/ADT/StringExtras.h"

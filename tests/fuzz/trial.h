@@ -4,7 +4,7 @@
 #include "ir/base/error.h"
 #include "ir/graph/graph.h"
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "runtime/session.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/support/dice.h"

@@ -12,7 +12,7 @@ inline constexpr size_t kMostFiles = 25, kMostColumns = 120, kLeastLines = 20;
 std::vector<std::string> findCrowdedFolders(const Tree &tree);
 /// Folders of code that no row of a table in the page begins with, and folders with a row, but no code.
 std::vector<std::string> findUndescribedFolders(const Tree &tree, llvm::StringRef page);
-/// "passes/rewriter.h 11" for a file with as many lines of too many columns.
+/// "passes/rewrite/rewriter.h 11" for a file with as many lines of too many columns.
 std::vector<std::string> findLongLines(const Tree &tree);
 /// Headers of gradc, and of its tests, that have too few lines.
 std::vector<std::string> findShortHeaders(const Tree &tree);

@@ -3,10 +3,10 @@
 
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
-#include "passes/diff.h"
-#include "passes/infer.h"
-#include "passes/targets/kept_writes.h"
-#include "passes/targets/lower_to.h"
+#include "tools/diff/diff.h"
+#include "passes/inference/infer.h"
+#include "passes/lowering/kept_writes.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 

@@ -2,7 +2,7 @@
 #include "tests/support/conformance.h"
 
 #include "ir/base/error.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
 #include "tests/support/tensors.h"

@@ -2,7 +2,7 @@
 #include "tests/support/conformance.h"
 
 #include "ir/base/error.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,7 @@
 // Schedules drawn at random. Tested by tests/schedule_test.cc
 #pragma once
 
-#include "passes/schedule.h"
+#include "passes/order/schedule.h"
 
 namespace gradc::testing {
 

@@ -1,7 +1,7 @@
 // Runs on fast kernels, compared with runs on the reference kernels. Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "passes/requests.h"
+#include "passes/order/requests.h"
 #include "runtime/executor.h"
 #include "tests/support/conformance.h"
 #include "tests/support/naive.h"

@@ -8,7 +8,7 @@
 
 #include "ir/rules/kernel.h"
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include <map>
 #include <memory>

@@ -1,7 +1,7 @@
 // Building and describing sketches. Tested by tests/differential_test.cc
 #include "tests/support/random_graph.h"
 
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 #include "tests/support/flow_spec.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ops/registry.h"
-#include "passes/unroll.h"
+#include "passes/unroll/unroll.h"
 #include "tests/support/loops.h"
 
 #include <initializer_list>

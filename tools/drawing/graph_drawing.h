@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ir/graph/bodies.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/Support/raw_ostream.h"
 

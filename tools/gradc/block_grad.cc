@@ -7,7 +7,7 @@
 #include "formats/blocks/minimize.h"
 #include "formats/blocks/resolve_request.h"
 #include "ir/rules/verify.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

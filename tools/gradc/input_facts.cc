@@ -4,7 +4,7 @@
 #include "operator_facts.h"
 
 #include "ir/base/error.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

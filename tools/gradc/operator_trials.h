@@ -4,7 +4,7 @@
 
 #include "ir/graph/context.h"
 #include "ir/graph/graph.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 
 #include <map>
 #include <set>

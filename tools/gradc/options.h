@@ -8,7 +8,7 @@
 #include "train_flags.h"
 
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 #include "passes/targets/target.h"
 #include "runtime/executor.h"
 

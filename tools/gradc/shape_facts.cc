@@ -3,7 +3,7 @@
 #include "missing_order.h"
 
 #include "ir/base/error.h"
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,7 +5,7 @@
 #include "formats/json/writer.h"
 #include "ir/rules/verify.h"
 #include "ops/registry.h"
-#include "passes/order_mutation.h"
+#include "passes/order/order_mutation.h"
 
 #include <utility>
 

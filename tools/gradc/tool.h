@@ -40,7 +40,7 @@ llvm::Expected<Graph> load(Tool &tool);
 /// The same for a text.
 llvm::Expected<Graph> loadText(Tool &tool, llvm::StringRef text);
 
-/// `load`, then orders mutations and saves overwritten versions (passes/order_mutation.h): for verbs whose result depends on
+/// `load`, then orders mutations and saves overwritten versions (passes/order/order_mutation.h): for verbs whose result depends on
 /// the order in which nodes run. Node ids may differ from the file's.
 llvm::Expected<Graph> loadInOrder(Tool &tool);
 llvm::Expected<Graph> inOrder(Tool &tool, const Graph &graph);

@@ -1,7 +1,7 @@
 // The settings of `gradc train`, and the rows of its own flags. Tested by tests/train_cli_test.cc
 #pragma once
 
-#include "passes/append_optimizer.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "runtime/training/schedule.h"
 
 #include <optional>

@@ -1,7 +1,7 @@
 // Carries what is known of variables over to a rewritten graph.
 #pragma once
 
-#include "passes/infer.h"
+#include "passes/inference/infer.h"
 
 namespace gradc {
 

@@ -3,7 +3,7 @@
 #include "tools/drawing/table.h"
 
 #include "ir/base/error.h"
-#include "passes/diff.h"
+#include "tools/diff/diff.h"
 
 using namespace llvm;
 

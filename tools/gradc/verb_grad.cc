@@ -9,9 +9,9 @@
 #include "ir/base/error.h"
 #include "ir/rules/verify.h"
 #include "ops/control/relocated.h"
-#include "passes/gradient/retain_inside.h"
-#include "passes/gradient/stop_inside.h"
-#include "passes/targets/lower_to.h"
+#include "passes/gradient/higher_order/retain_inside.h"
+#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
 
 using namespace llvm;

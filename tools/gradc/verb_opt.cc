@@ -3,7 +3,7 @@
 #include "verbs.h"
 
 #include "ops/registry.h"
-#include "passes/unroll.h"
+#include "passes/unroll/unroll.h"
 
 #include "ir/base/error.h"
 

@@ -6,7 +6,7 @@
 #include "formats/json/writer.h"
 #include "ir/base/count_of.h"
 #include "ir/base/error.h"
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 
 #include "llvm/Support/Path.h"
 

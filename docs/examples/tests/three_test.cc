@@ -7,7 +7,7 @@ extern const Target kThreeTarget;
 
 #include "docs/examples/passes/targets/three.cc"
 
-#include "passes/targets/lower_to.h"
+#include "passes/lowering/lower_to.h"
 #include "tests/support/test_graph.h"
 
 #include "gtest/gtest.h"

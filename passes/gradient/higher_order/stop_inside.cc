@@ -1,0 +1,161 @@
+// Each graph with such nodes is copied once, with other kinds; bodies are nested at most kMaxBodyNesting deep.
+// Tested by tests/stop_inside_test.cc
+#include "passes/gradient/higher_order/stop_inside.h"
+
+#include "passes/gradient/select.h"
+#include "passes/rewrite/rewriter.h"
+
+#include "ir/graph/body_flow.h"
+#include "ir/base/error.h"
+#include "ir/base/out_of_memory.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <set>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Copies a graph at nesting level `level`, and each body below it that has nodes to mark, once.
+Expected<Graph> markBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, StringRef mark,
+                          size_t level) {
+  DenseMap<uint32_t, StringRef> marked;                           // their paths
+  DenseMap<uint32_t, SmallVector<const NodeInside *, 2>> inside;  // by the node with the body
+  for (const NodeInside *at : nodes)
+    if (at->bodies.size() == level) marked[at->node.value] = at->path;
+    else inside[at->bodies[level].first.value].push_back(at);
+  GraphRewriter rewriter(ctx, graph);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const auto below = inside.find(n);
+    if (below == inside.end() && !marked.contains(n)) {
+      rewriter.copy(NodeId(n));
+      continue;
+    }
+    const NodeKind &kind = graph.kind(NodeId(n));
+    SmallVector<Graph, 3> bodies(kind.bodies);
+    for (uint32_t b = 0; below != inside.end() && b < bodies.size(); ++b) {
+      SmallVector<const NodeInside *, 2> here;
+      copy_if(below->second, std::back_inserter(here), [&](auto *at) { return at->bodies[level].second == b; });
+      if (here.empty()) continue;
+      Expected<Graph> body = markBelow(ctx, bodies[b], here, mark, level + 1);
+      if (!body) return body;
+      bodies[b] = *body;
+    }
+    const AttrText attr = {mark, mark == kRetainMark ? marked.lookup(n) : StringRef("True")};
+    Expected<KindRef> other =
+        ctx.kindLike(kind, marked.contains(n) ? ctx.withAttrs(kind.attrs, {attr}) : kind.attrs, bodies);
+    if (!other) return other.takeError();
+    rewriter.copy(NodeId(n), *other);
+  }
+  Expected<Rewritten> made = std::move(rewriter).finish();
+  if (!made) return made.takeError();
+  return made->graph;
+}
+
+Expected<Graph> markInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes, StringRef mark) {
+  SmallVector<const NodeInside *, 4> all;
+  for (const NodeInside &node : nodes) all.push_back(&node);
+  return all.empty() ? Expected<Graph>(graph) : markBelow(context, graph, all, mark, 0);
+}
+
+}  // namespace
+
+ArrayRef<NodeId> PathIndex::named(const Graph &graph, StringRef name) {
+  auto [at, isNew] = nodes.try_emplace(keyOf(graph));
+  for (uint32_t n = 0; isNew && n < graph.numNodes(); ++n) at->second[graph.name(NodeId(n))].push_back(NodeId(n));
+  const auto found = at->second.find(name);
+  return found == at->second.end() ? ArrayRef<NodeId>() : found->second;
+}
+
+/// The node called `name`, or the k-th one for `name#k`; invalid if there is none, E-34 if there are several.
+Expected<NodeId> PathIndex::nodeNamed(const Graph &graph, StringRef name) {
+  const ArrayRef<NodeId> exact = named(graph, name);
+  if (exact.size() == 1) return exact[0];
+  if (exact.size() > 1)
+    return Failure(ErrorKind::AmbiguousName,
+                   "name '" + name + "' is ambiguous: " + Twine(exact.size()) + " nodes have this name")
+        .at(exact[1])
+        .note("use '" + name + "#2' for the second one");
+  const auto [before, number] = name.rsplit('#');
+  size_t k = 0;
+  if (number.getAsInteger(10, k)) return NodeId();
+  const ArrayRef<NodeId> same = named(graph, before);
+  return k > 0 && k <= same.size() ? same[k - 1] : NodeId();
+}
+
+// Names may have slashes of their own.
+Expected<std::optional<PathIndex::FirstStep>> PathIndex::firstStep(const Graph &graph, StringRef path) {
+  for (size_t slash = path.find('/'); slash != StringRef::npos; slash = path.find('/', slash + 1)) {
+    FirstStep step;
+    const auto [number, rest] = path.drop_front(slash + 1).split('/');
+    if (rest.empty() || number.getAsInteger(10, step.body)) continue;
+    Expected<NodeId> node = nodeNamed(graph, path.take_front(slash));
+    if (!node) return node.takeError();
+    step.node = *node;
+    step.rest = rest;
+    if (step.node.isValid() && step.body < graph.bodies(step.node).size()) return std::optional(step);
+  }
+  return std::nullopt;
+}
+
+Expected<std::optional<NodeInside>> PathIndex::find(StringRef path) {
+  NodeInside found;
+  found.path = path.str();
+  std::vector<Graph> graphs = {root};
+  auto within = [&](Error error) {
+    for (size_t level = found.bodies.size(); level-- > 0;)
+      error = withinBody(std::move(error), graphs[level], found.bodies[level].first, found.bodies[level].second);
+    return error;
+  };
+  while (true) {
+    Expected<std::optional<FirstStep>> step = firstStep(graphs.back(), path);
+    if (!step) return within(step.takeError());
+    if (!*step) return std::nullopt;
+    found.bodies.push_back({(*step)->node, (*step)->body});
+    graphs.push_back(Graph(graphs.back().bodies((*step)->node)[(*step)->body]));
+    path = (*step)->rest;
+    Expected<NodeId> node = nodeNamed(graphs.back(), path);
+    if (!node) return within(node.takeError());
+    found.node = *node;
+    if (found.node.isValid()) return found;
+  }
+}
+
+Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, "__stop_gradient__"); });
+}
+
+Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, kTapMark); });
+}
+
+static Error checkRetained(const Graph &graph, ArrayRef<NodeInside> nodes) {
+  std::set<std::pair<std::vector<std::pair<NodeId, uint32_t>>, NodeId>> seen;
+  for (const NodeInside &node : nodes) {
+    if (!seen.insert({{node.bodies.begin(), node.bodies.end()}, node.node}).second)
+      return Failure(ErrorKind::AlreadyMarked, "intermediate '" + node.path + "' is retained twice");
+    Graph at = graph;
+    for (const auto &[owner, body] : node.bodies) {
+      const BodyFlow *flow = at.kind(owner).flow;
+      if (flow && flow->isDecision(body))
+        return Failure(ErrorKind::UnsupportedOption, "the gradient of '" + node.path +
+                                                         "' cannot be retained: it is in the condition of " +
+                                                         at.describe(owner) + ", a body that yields only the decision")
+            .at(node.bodies.front().first);
+      at = Graph(at.bodies(owner)[body]);
+    }
+  }
+  return Error::success();
+}
+
+Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  return catchingBadAlloc("to mark nodes", [&]() -> Expected<Graph> {
+    if (Error error = checkRetained(graph, nodes)) return error;
+    return markInside(context, graph, nodes, kRetainMark);
+  });
+}
+
+}  // namespace gradc

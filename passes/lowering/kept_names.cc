@@ -1,0 +1,39 @@
+#include "passes/lowering/kept_names.h"
+
+#include "passes/rewrite/rewriter.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Expected<Graph> keepHeadNames(Context &context, const Graph &before, const Graph &lowered) {
+  const std::optional<GradientTable> &gradient = before.table().gradient;
+  const size_t numHeads = before.heads().size(),
+               count = gradient ? std::min<size_t>(gradient->numForwardHeads, numHeads) : numHeads;
+  MapVector<uint32_t, KindRef> kinds;  // of the nodes that list a name
+  for (size_t i = 0; i < count; ++i) {
+    const Value head = lowered.heads()[i];
+    const std::string name = before.listedName(before.heads()[i]);
+    if (lowered.isVariable(head.node) || lowered.listedName(head) == name) continue;
+    KindRef &kind = kinds[head.node.value];
+    if (!kind) kind = lowered.kindHandle(head.node);
+    const std::string key = ("__output" + Twine(head.index) + "_name__").str();
+    Expected<KindRef> named =
+        context.kindLike(*kind, context.withAttrs(kind->attrs, AttrText{key, name}), kind->bodies);
+    if (!named) return named.takeError();
+    kind = *named;
+  }
+  if (kinds.empty()) return lowered;
+  GraphRewriter rewriter(context, lowered);
+  for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
+    const auto named = kinds.find(n);
+    named == kinds.end() ? rewriter.copy(NodeId(n)) : rewriter.copy(NodeId(n), named->second);
+  }
+  Expected<Rewritten> made = std::move(rewriter).finish();
+  if (!made) return made.takeError();
+  return made->graph;
+}
+
+}  // namespace gradc
