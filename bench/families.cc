@@ -2,7 +2,7 @@
 #include "bench/families.h"
 
 #include "ir/graph/graph_builder.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/SmallVector.h"
 

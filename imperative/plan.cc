@@ -5,8 +5,8 @@
 #include "imperative/function_op.h"
 #include "imperative/recorded_graph.h"
 
-#include "ops/builtin.h"
-#include "ops/output_reads.h"
+#include "ops/kit/builtin.h"
+#include "ops/kit/output_reads.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/failures.h"
 

@@ -5,7 +5,7 @@
 #include "imperative/function_op.h"
 #include "ir/base/dense_map.h"
 #include "ir/graph/effects.h"
-#include "ops/output_reads.h"
+#include "ops/kit/output_reads.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <cstring>

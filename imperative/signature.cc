@@ -8,7 +8,7 @@
 
 #include "imperative/storage.h"
 #include "ir/graph/graph_builder.h"
-#include "ops/output_reads.h"
+#include "ops/kit/output_reads.h"
 #include "ir/rules/widening.h"
 #include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/failures.h"

@@ -1,10 +1,10 @@
 // Fills a registry with every built-in operator. Tested by tests/registry_test.cc
 #include "ops/registry.h"
 
-#include "ops/builtin.h"
+#include "ops/kit/builtin.h"
 #include "ops/control/saved.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"

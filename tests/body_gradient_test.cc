@@ -3,7 +3,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/inference/infer.h"
 #include "passes/order/order_mutation.h"
 #include "tests/support/loops.h"

@@ -1,7 +1,7 @@
 // The executor against the naive interpreter, and each promise of its header by itself. What it refuses is in
 // tests/executor_errors_test.cc.
 #include "ir/rules/inference.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "tests/support/exec_bench.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"

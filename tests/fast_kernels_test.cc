@@ -2,7 +2,7 @@
 // gradients, whole stretches of channels-last layers, requests, in-place pairs, threads.
 #include "runtime/kernels/table.h"
 
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/lowering/lower_to.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/gemm_convolution.h"

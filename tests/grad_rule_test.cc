@@ -1,6 +1,6 @@
 // The vocabulary rules are written in: what emit refuses, what fused and clone make, what a rule may leave out.
 #include "ir/rules/grad_rule.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/inference/backward_link.h"
 #include "tests/support/test_graph.h"
 

@@ -3,7 +3,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/lowering/lower_to.h"
 #include "runtime/gradcheck/gradcheck.h"
 #include "tests/support/tensors.h"

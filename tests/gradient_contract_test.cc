@@ -6,7 +6,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/inference/backward_link.h"
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"

@@ -4,7 +4,7 @@
 
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/inplace.h"
+#include "ops/kit/inplace.h"
 #include "passes/lowering/lower_to.h"
 #include "runtime/session.h"
 #include "tests/support/requests.h"

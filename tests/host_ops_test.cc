@@ -2,7 +2,7 @@
 #include "formats/json/reader.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "tools/diff/diff.h"
 #include "runtime/session.h"
 #include "tests/support/naive.h"

@@ -144,8 +144,8 @@ TEST(House, R1_FiresForWhatIsDefinedElsewhere) {
       {"passes/b.h", "int f(double);\nint h(int);"},
       {"passes/b.cc", "#include \"passes/a.h\"\n#include \"passes/b.h\"\nint f(double x) { return 1; }\n"
                       "int h(int) { return 2; }\nnamespace { int f(int) { return 3; } }"},
-      {"ops/shape/pad.cc", "#include \"ops/families.h\"\nstatic void f() {}\nconstinit const Family kPad = kOps;"},
-      {"ops/families.h", "extern const Family kPad;"}};
+      {"ops/shape/pad.cc", "#include \"ops/kit/families.h\"\nstatic void f() {}\nconstinit const Family kPad = kOps;"},
+      {"ops/kit/families.h", "extern const Family kPad;"}};
   EXPECT_EQ(findDetachedDefinitions(good), list());
   Tree bad = good;
   bad["passes/a.cc"] = "#include \"passes/a.h\"";
@@ -154,13 +154,13 @@ TEST(House, R1_FiresForWhatIsDefinedElsewhere) {
   bad = good;
   bad["passes/c.cc"] = "int g() { return 1; }";
   bad["ops/shape/pad.cc"] += "\nvoid h(int) {}";
-  EXPECT_EQ(findDetachedDefinitions(bad), list("ops/families.h kPad ops/shape/pad.cc", "ops/shape/pad.cc has no header",
+  EXPECT_EQ(findDetachedDefinitions(bad), list("ops/kit/families.h kPad ops/shape/pad.cc", "ops/shape/pad.cc has no header",
                                                "passes/c.cc has no header"));
   bad = good;
   bad["ops/shape/pad.cc"] =
-      "static void f() {}\nconst int kPad = 1;\n#include \"ops/families.h\"\nstatic const int kLast = 2;";
+      "static void f() {}\nconst int kPad = 1;\n#include \"ops/kit/families.h\"\nstatic const int kLast = 2;";
   EXPECT_EQ(findDetachedDefinitions(bad),
-            list("ops/families.h kPad ops/shape/pad.cc", "ops/shape/pad.cc has no header"));
+            list("ops/kit/families.h kPad ops/shape/pad.cc", "ops/shape/pad.cc has no header"));
 }
 
 TEST(House, R2_FiresForCrowdsAndMissingLines) {

@@ -1,5 +1,5 @@
 // Loops on every instruction set that the machine has: equal bits.
-#include "ops/instruction_sets.h"
+#include "ops/kit/instruction_sets.h"
 
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/rnn_cells.h"

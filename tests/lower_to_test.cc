@@ -4,7 +4,7 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/verify.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/order/order_mutation.h"
 #include "passes/lowering/lower_to.h"
 #include "tests/support/derivative.h"

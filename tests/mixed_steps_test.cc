@@ -3,7 +3,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/optimizer/append_optimizer.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"

@@ -6,7 +6,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/verify.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/higher_order/keep_lists.h"
 #include "passes/memory/plan_memory.h"

@@ -3,7 +3,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/verify.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "passes/gradient/gradient.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/session.h"

@@ -8,7 +8,7 @@
 // Started by bench/peers.py.
 #include "bench/programs/network_file.h"
 #include "ir/process_memory.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 #include "passes/order/requests.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/threads.h"

@@ -1,7 +1,7 @@
 // Tested by tests/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

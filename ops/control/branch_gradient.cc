@@ -2,7 +2,7 @@
 // the branch taken does not read get zeros. Tested by tests/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 #include "ops/control/saved.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

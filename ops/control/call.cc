@@ -1,6 +1,6 @@
 // A graph as a node: a body that several places invoke. Tested by tests/control_flow_test.cc
 #include "ops/control/saved.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

@@ -1,6 +1,6 @@
 // MXNet's cond: one of two bodies runs, as a third decides. Tested by tests/control_flow_test.cc
 #include "ops/control/saved.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,7 +1,7 @@
 // MXNet's foreach: a body run for every slice of its data. Tested by tests/control_flow_test.cc
 #include "ops/control/relocated.h"
 #include "ops/control/saved.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "ir/rules/grad_rule.h"
 

@@ -3,7 +3,7 @@
 // Tested by tests/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 #include "ops/control/saved.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "ir/graph/effects.h"
 

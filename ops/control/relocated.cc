@@ -1,7 +1,7 @@
 #include "ops/control/relocated.h"
 
 #include "ir/op/attr_spec.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

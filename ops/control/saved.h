@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph/body_flow.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 
 namespace gradc {
 

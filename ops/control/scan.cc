@@ -1,7 +1,7 @@
 // The loop that gradients of loops emit: it visits its rows upward or downward, and may end early.
 // Tested by tests/control_flow_test.cc
 #include "ops/control/saved.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "ir/graph/graph_builder.h"
 

@@ -3,7 +3,7 @@
 
 #include "ir/graph/body_flow.h"
 #include "ir/base/error.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

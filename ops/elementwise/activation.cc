@@ -7,9 +7,9 @@
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 // Those that MXNet has are in ops/elementwise/activation.cc, leaky_relu.cc and unary.cc. Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/special_functions.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

@@ -4,8 +4,8 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/cast.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

@@ -5,10 +5,10 @@
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
 #include "ops/elementwise/cast.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/loops.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/loops.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

@@ -3,15 +3,15 @@
 //
 //   .kernel = mapFloating<[](auto x) { return std::exp(x); }>
 //
-// Not for operands of different shapes (ops/elementwise/broadcast.cc) nor for functions of attributes (ops/elementwise/scalar.cc).
+// Not for operands of different shapes (ops/binary/broadcast.cc) nor for functions of attributes (ops/elementwise/scalar.cc).
 // Tested by tests/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/inplace.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/loops.h"
+#include "ops/kit/inplace.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/loops.h"
 
 #include <cstring>
 #include <type_traits>

@@ -1,7 +1,7 @@
 #include "ops/elementwise/formula.h"
 
 #include "ops/control/scan_builder.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 

@@ -13,10 +13,10 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/prelu_gamma.h"
 #include "ops/elementwise/special_functions.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
-#include "ops/single_precision.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/single_precision.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 
 #include "ir/rules/grad_rule.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

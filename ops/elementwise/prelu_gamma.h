@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/rules/inference.h"
-#include "ops/axis_rows.h"
+#include "ops/kit/axis_rows.h"
 
 namespace gradc {
 

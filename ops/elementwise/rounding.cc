@@ -1,9 +1,9 @@
 // Piecewise constant functions of one variable: rounding, and logical negation. Their gradient is zero, as in MXNet
 // where MXNet defines it. Tested by tests/elementwise_ops_test.cc
-#include "ops/amended.h"
+#include "ops/kit/amended.h"
 #include "ops/elementwise/functions.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

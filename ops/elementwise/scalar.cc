@@ -1,13 +1,13 @@
-// Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/elementwise/comparison.cc.
+// Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/binary/comparison.cc.
 // Tested by tests/elementwise_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/op/gradient_marks.h"
 #include "ir/rules/inference.h"
-#include "ops/amended.h"
+#include "ops/kit/amended.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

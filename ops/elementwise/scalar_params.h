@@ -6,10 +6,10 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/inplace.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/loops.h"
-#include "ops/primitives.h"
+#include "ops/kit/inplace.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/loops.h"
+#include "ops/kit/primitives.h"
 
 #include <type_traits>
 

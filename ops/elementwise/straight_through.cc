@@ -2,9 +2,9 @@
 // Central differences therefore see a piece with the declared slope. Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/families.h"
-#include "ops/lowered_from.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/lowered_from.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

@@ -2,8 +2,8 @@
 //
 // tanh is in ops/elementwise/unary.cc. Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

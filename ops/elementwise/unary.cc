@@ -5,8 +5,8 @@
 // Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

@@ -3,9 +3,9 @@
 
 #include "ir/base/number.h"
 #include "ir/tensor/tensor.h"
-#include "ops/axis_rows.h"
-#include "ops/elementwise/broadcast_loops.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/axis_rows.h"
+#include "ops/kit/broadcast_loops.h"
+#include "ops/kit/kernel_dispatch.h"
 
 #include <algorithm>
 

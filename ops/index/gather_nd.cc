@@ -9,9 +9,9 @@
 // Tested by tests/indexing_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 #include "ops/index/rows.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

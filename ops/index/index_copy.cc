@@ -1,8 +1,8 @@
 // Rows of a tensor replaced by others. Linear in both. Tested by tests/indexing_ops_test.cc
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 #include "ops/index/rows.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

@@ -3,10 +3,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/axis_attr.h"
-#include "ops/axis_rows.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/axis_rows.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/op/op.h"
-#include "ops/axis_rows.h"
+#include "ops/kit/axis_rows.h"
 
 namespace gradc {
 

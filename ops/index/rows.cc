@@ -1,8 +1,8 @@
 // Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
 #include "ops/index/rows.h"
 
-#include "ops/primitives.h"
-#include "ops/shape/slice_rules.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/slice_rules.h"
 
 using namespace llvm;
 

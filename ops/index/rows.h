@@ -8,9 +8,9 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/axis_rows.h"
-#include "ops/elementwise/broadcast_loops.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/axis_rows.h"
+#include "ops/kit/broadcast_loops.h"
+#include "ops/kit/kernel_dispatch.h"
 
 #include <algorithm>
 #include <cstring>

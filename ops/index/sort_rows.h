@@ -2,7 +2,7 @@
 // Tested by tests/ordering_ops_test.cc
 #pragma once
 
-#include "ops/axis_rows.h"
+#include "ops/kit/axis_rows.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

@@ -7,11 +7,11 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/axis_attr.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/linalg_gemm.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 

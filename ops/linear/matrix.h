@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/rules/grad_rule.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 
 namespace gradc {
 

@@ -11,9 +11,9 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 #include <cmath>

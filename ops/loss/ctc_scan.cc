@@ -9,7 +9,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
 #include "ops/loss/ctc_loss.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

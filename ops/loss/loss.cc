@@ -6,10 +6,10 @@
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 #include "ops/loss/loss_params.h"
-#include "ops/lowered_from.h"
-#include "ops/primitives.h"
+#include "ops/kit/lowered_from.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 using namespace llvm;

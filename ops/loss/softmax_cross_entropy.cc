@@ -7,11 +7,11 @@
 #include "ir/op/gradient_marks.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/class_labels.h"
 #include "ops/normalization/log_softmax.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,11 +10,11 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 #include "ops/loss/softmax_loss.h"
 #include "ops/loss/softmax_parts.h"
-#include "ops/lowered_from.h"
-#include "ops/primitives.h"
+#include "ops/kit/lowered_from.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

@@ -7,11 +7,11 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 #include "ops/loss/class_labels.h"
 #include "ops/loss/softmax_loss.h"
 #include "ops/loss/softmax_parts.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,14 +9,14 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/axis_attr.h"
-#include "ops/axis_rows.h"
-#include "ops/families.h"
-#include "ops/inplace.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/axis_rows.h"
+#include "ops/kit/families.h"
+#include "ops/kit/inplace.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "ops/normalization/normalization.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

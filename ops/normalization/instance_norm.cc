@@ -8,11 +8,11 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
 #include "ops/normalization/normalization.h"
-#include "ops/primitives.h"
-#include "ops/single_precision.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/single_precision.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,10 +7,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
-#include "ops/single_precision.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/single_precision.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/rules/grad_rule.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

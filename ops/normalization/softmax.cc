@@ -7,13 +7,13 @@
 // Tested by tests/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/axis_attr.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
 #include "ops/normalization/log_softmax.h"
 #include "ops/normalization/softmax_rows.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "ops/spatial/spatial.h"
 
 #include <algorithm>

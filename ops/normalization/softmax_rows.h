@@ -2,7 +2,7 @@
 // float64. Tested by tests/layer_ops_test.cc
 #pragma once
 
-#include "ops/axis_rows.h"
+#include "ops/kit/axis_rows.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 // Steps have no gradient: requesting one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
 #include "ops/optimizer/step.h"
 
-#include "ops/families.h"
+#include "ops/kit/families.h"
 
 using namespace llvm;
 

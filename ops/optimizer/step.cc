@@ -1,6 +1,6 @@
 #include "ops/optimizer/step.h"
 
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

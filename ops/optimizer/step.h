@@ -16,8 +16,8 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/formula.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/loops.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/loops.h"
 
 #include <algorithm>
 #include <array>

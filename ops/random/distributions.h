@@ -6,7 +6,7 @@
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/tensor/random_stream.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

@@ -4,13 +4,13 @@
 // Where nothing is dropped the mask is ones, so both forms share one definition. Tested by tests/nn_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/kernel.h"
-#include "ops/axis_attr.h"
-#include "ops/families.h"
-#include "ops/inplace.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
-#include "ops/shape/strided_walk.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
+#include "ops/kit/inplace.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/strided_walk.h"
 #include "ops/spatial/spatial.h"
 
 using namespace llvm;

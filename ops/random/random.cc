@@ -3,9 +3,9 @@
 #include "ir/base/error.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/elementwise/created.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/creation/created.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/random/distributions.h"
 
 using namespace llvm;

@@ -5,9 +5,9 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 #include "ops/index/sort_rows.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <cstring>
 

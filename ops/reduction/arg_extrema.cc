@@ -5,10 +5,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/base/number.h"
-#include "ops/axis_attr.h"
-#include "ops/families.h"
-#include "ops/pieces.h"
-#include "ops/primitives.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
+#include "ops/kit/pieces.h"
+#include "ops/kit/primitives.h"
 #include "ops/reduction/groups.h"
 
 #include <limits>

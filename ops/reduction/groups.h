@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/rules/kernel.h"
-#include "ops/elementwise/broadcast_loops.h"
+#include "ops/kit/broadcast_loops.h"
 #include "ops/reduction/reduce_axes.h"
 
 namespace gradc {

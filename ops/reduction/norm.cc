@@ -4,12 +4,12 @@
 // MXNet has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/amended.h"
-#include "ops/axis_attr.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/pieces.h"
-#include "ops/primitives.h"
+#include "ops/kit/amended.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/pieces.h"
+#include "ops/kit/primitives.h"
 #include "ops/reduction/groups.h"
 
 #include <cmath>

@@ -8,10 +8,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/base/number.h"
-#include "ops/amended.h"
+#include "ops/kit/amended.h"
 #include "ops/control/scan_builder.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/reduction/groups.h"
 #include "ops/shape/axes.h"
 

@@ -5,7 +5,7 @@
 #include "ir/op/attr_spec.h"
 #include "ir/rules/inference.h"
 #include "ir/op/op.h"
-#include "ops/axis_attr.h"
+#include "ops/kit/axis_attr.h"
 
 #include <optional>
 

@@ -5,10 +5,10 @@
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/amended.h"
-#include "ops/families.h"
-#include "ops/pieces.h"
-#include "ops/primitives.h"
+#include "ops/kit/amended.h"
+#include "ops/kit/families.h"
+#include "ops/kit/pieces.h"
+#include "ops/kit/primitives.h"
 #include "ops/reduction/groups.h"
 
 #include <limits>

@@ -5,10 +5,10 @@
 // Tested by tests/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/axis_attr.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/sequence/lengths.h"
 
 #include <cstring>

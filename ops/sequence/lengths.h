@@ -3,7 +3,7 @@
 
 #include "ir/base/number.h"
 #include "ir/tensor/tensor.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 
 #include <algorithm>
 #include <type_traits>

@@ -8,8 +8,8 @@
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/families.h"
-#include "ops/single_precision.h"
+#include "ops/kit/families.h"
+#include "ops/kit/single_precision.h"
 
 using namespace llvm;
 

@@ -3,7 +3,7 @@
 
 #include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "ops/sequence/rnn.h"
 
 namespace gradc {

@@ -6,12 +6,12 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/base/number.h"
-#include "ops/axis_attr.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/sequence/lengths.h"
-#include "ops/single_precision.h"
+#include "ops/kit/single_precision.h"
 
 #include <cmath>
 #include <utility>

@@ -5,9 +5,9 @@
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/axis_attr.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/shape/strided_view.h"
 
 #include "llvm/ADT/STLExtras.h"

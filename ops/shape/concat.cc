@@ -4,10 +4,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/axis_attr.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

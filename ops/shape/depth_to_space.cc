@@ -5,8 +5,8 @@
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/shape/strided_view.h"
 
 #include <string>

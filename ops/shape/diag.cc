@@ -3,11 +3,11 @@
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/axis_attr.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
-#include "ops/shape/slice_rules.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/slice_rules.h"
 #include "ops/shape/strided_view.h"
 
 using namespace llvm;

@@ -4,13 +4,13 @@
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/elementwise/broadcast_loops.h"
+#include "ops/kit/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
-#include "ops/shape/slice_rules.h"
-#include "ops/shape/strided_walk.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/slice_rules.h"
+#include "ops/kit/strided_walk.h"
 
 using namespace llvm;
 

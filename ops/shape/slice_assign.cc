@@ -4,8 +4,8 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/base/number.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/shape/slice_range.h"
 
 using namespace llvm;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/rules/inference.h"
-#include "ops/shape/slice_rules.h"
+#include "ops/kit/slice_rules.h"
 #include "ops/shape/strided_view.h"
 
 namespace gradc {

@@ -1,7 +1,7 @@
 // Gathering and scattering through a view. Tested by tests/movement_ops_test.cc
 #include "ops/shape/strided_view.h"
 
-#include "ops/elementwise/broadcast_loops.h"
+#include "ops/kit/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ir/rules/kernel.h"
-#include "ops/shape/strided_walk.h"
+#include "ops/kit/strided_walk.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // Tested by tests/conformance_test.cc
 #include "ops/spatial/axis_map.h"
 
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

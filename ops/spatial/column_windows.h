@@ -4,7 +4,7 @@
 
 #include "ir/base/number.h"
 #include "ir/op/op.h"
-#include "ops/elementwise/broadcast_loops.h"
+#include "ops/kit/broadcast_loops.h"
 
 #include <algorithm>
 

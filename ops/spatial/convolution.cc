@@ -6,9 +6,9 @@
 // other two as its gradients, so the set is closed to every order. Arithmetic is in ops/spatial/convolution_kernel.cc.
 // Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
 #include "ir/rules/kernel.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "ops/spatial/convolution_rules.h"
 
 using namespace llvm;

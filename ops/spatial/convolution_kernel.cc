@@ -1,7 +1,7 @@
 // Blocked products over gathered receptive fields. Tested by tests/nn_ops_test.cc
 #include "ops/spatial/convolution_kernel.h"
 
-#include "ops/instruction_sets.h"
+#include "ops/kit/instruction_sets.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
 #include "ops/spatial/convolution_rules.h"
 
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

@@ -8,10 +8,10 @@
 #include "ops/spatial/deconvolution.h"
 
 #include "ir/rules/kernel.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/primitives.h"
 #include "ops/spatial/convolution_rules.h"
 
 using namespace llvm;

@@ -7,9 +7,9 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/primitives.h"
 #include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"
 

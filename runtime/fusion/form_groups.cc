@@ -8,7 +8,7 @@
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"
 
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 #include "passes/order/unwanted.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -3,7 +3,7 @@
 
 #include "ir/base/error.h"
 #include "ir/rules/kernel.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/softmax_loss.h"
 #include "runtime/elements.h"
 

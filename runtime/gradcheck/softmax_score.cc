@@ -1,7 +1,7 @@
 // Tested by tests/objective_test.cc
 #include "runtime/gradcheck/softmax_score.h"
 
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,7 +2,7 @@
 // reference kernels, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
 #include "ir/base/number.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
 

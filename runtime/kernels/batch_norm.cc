@@ -3,8 +3,8 @@
 // of a relu before its own gradient.
 //
 // oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_moments.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/norm_tail.h"

@@ -1,7 +1,7 @@
 // Broadcasting arithmetic in which one operand (the whole) has the shape of the result, and its gradient: maps over the
 // whole, and sums down to the other operand (the part). Tested by tests/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/part_view.h"
 

@@ -3,7 +3,7 @@
 // Row-major weights are converted in every run, because training changes them at every step. The weight gradient produces
 // weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
 // gradient has no code for that layout. Tested by tests/fast_kernels_test.cc
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/adjoint_convolution.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/convolution_weight_grad.h"

@@ -1,7 +1,7 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/convolution_parts.h"
 
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 
 using namespace llvm;
 using dnnl::memory;

@@ -2,7 +2,7 @@
 // images after images, and tiles of a large one. Tested by tests/fast_kernels_test.cc, tests/long_sums_test.cc
 #include "runtime/kernels/convolution_weight_grad.h"
 
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/gemm_convolution.h"
 

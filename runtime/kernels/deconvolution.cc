@@ -1,8 +1,8 @@
 // Deconvolution and its gradients. With C the convolution from images of y to images of x: y = Cᵀ(x, w), dx = C(dy, w),
 // and dw is that of C with the images exchanged. float32 over one or two spatial axes uses oneDNN, everything else products
 // of gathered matrices. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/convolution_choices.h"
 #include "runtime/kernels/convolution_steps.h"

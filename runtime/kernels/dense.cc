@@ -1,7 +1,7 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/fast_kernels_test.cc
-#include "ops/instruction_sets.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/instruction_sets.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/batched_product.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/factories.h"

@@ -1,8 +1,8 @@
 // Dropout with one draw per element, and its gradient, a product with the mask. As in the reference kernel, the draw of an
 // element depends only on its index. Tested by tests/fast_kernels_test.cc
 #include "ir/tensor/random_stream.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 

@@ -1,6 +1,6 @@
 // Element-wise sums, products, relu and copies. Tested by tests/fast_kernels_test.cc
 #include "ops/elementwise/cast.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
 

@@ -4,7 +4,7 @@
 #include "runtime/kernels/float_activations.h"
 
 #include "ops/elementwise/formula.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"

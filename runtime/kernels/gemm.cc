@@ -2,7 +2,7 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/gemm.h"
 
-#include "ops/instruction_sets.h"
+#include "ops/kit/instruction_sets.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/gemm_double.h"
 #include "runtime/kernels/prepared_kernel.h"

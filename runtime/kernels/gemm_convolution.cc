@@ -2,8 +2,8 @@
 #include "runtime/kernels/gemm_convolution.h"
 
 #include "ir/tensor/dim.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"

@@ -1,7 +1,7 @@
 // L2Normalization and its gradient. Squares are added up in double precision, where they do not overflow.
 // Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/softmax_rows.h"
 

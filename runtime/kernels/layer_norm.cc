@@ -2,8 +2,8 @@
 // one, adjacent rows are computed side by side.
 // Tested by tests/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/softmax_rows.h"

@@ -1,7 +1,7 @@
 // LeakyReLU with one slope (leaky), learnt ones (prelu) or an exponential (elu, selu), and its gradient.
 // Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"

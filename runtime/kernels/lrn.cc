@@ -3,8 +3,8 @@
 // Within one image, the element j channels away from element i is i ± j · step in either layout, so a sum over the window is
 // a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque workspace.
 // Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 

@@ -1,6 +1,6 @@
 // linalg_gemm and attention on interleaved projections, matrix product by matrix product.
 // Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/interleaved_matmul.h"
 #include "ops/linear/linalg_gemm.h"
 #include "runtime/kernels/batched_product.h"

@@ -1,6 +1,6 @@
 // Pad and its gradient, plane by plane and row by row. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/small_tables.h"

@@ -3,7 +3,7 @@
 // gradient; NaN gets none, and the maximum of NaN alone is the lowest finite number. Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/pooling_loops.h"
 
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/vector_loops.h"
 
 #include <algorithm>

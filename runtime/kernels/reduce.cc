@@ -1,5 +1,5 @@
 // Sums and means over axes, and their gradients, which repeat along axes. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/part_view.h"

@@ -1,6 +1,6 @@
 // Gradients of the regression outputs: the residual times a weight. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/float_functions.h"

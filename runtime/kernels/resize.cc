@@ -1,7 +1,7 @@
 // Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane; contributions are added up or
 // spread whole rows at a time. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/small_tables.h"

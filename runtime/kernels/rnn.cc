@@ -3,7 +3,7 @@
 //
 // If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the gradient
 // reruns the layers. Tested by tests/rnn_kernels_test.cc
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/rnn_gradient.h"
 

@@ -1,8 +1,8 @@
-// Loops over the cells of rows, for each instruction set (ops/instruction_sets.h).
+// Loops over the cells of rows, for each instruction set (ops/kit/instruction_sets.h).
 // Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_cells.h"
 
-#include "ops/loops.h"
+#include "ops/kit/loops.h"
 #include "runtime/kernels/float_functions.h"
 
 namespace gradc::fast {

@@ -1,10 +1,10 @@
 // Element-wise operators on operands of one shape, by their reference kernels: slices of the operands, seen as vectors, are
 // divided among threads. Layouts do not matter as long as all operands have the same one.
 //
-// Loops over elements in ops/ are compiled for every instruction set (ops/loops.h). Where all of a loop is arithmetic, the
+// Loops over elements in ops/ are compiled for every instruction set (ops/kit/loops.h). Where all of a loop is arithmetic, the
 // compiler vectorises it, and there is nothing that another kernel would do faster; not where it calls the C library.
 // Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
 

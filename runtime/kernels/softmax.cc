@@ -1,7 +1,7 @@
 // softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of another
 // type, are left to the reference kernels. Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/softmax_rows.h"
 

@@ -1,6 +1,6 @@
 // softmax_cross_entropy and its gradient. Rows are divided among threads; their losses are added up in order.
 // Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/class_labels.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/softmax_rows.h"

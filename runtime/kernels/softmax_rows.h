@@ -4,7 +4,7 @@
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ops/axis_rows.h"
+#include "ops/kit/axis_rows.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/float_functions.h"
 

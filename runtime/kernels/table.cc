@@ -1,7 +1,7 @@
 // Tested by tests/fast_kernel_table_test.cc
 #include "runtime/kernels/table.h"
 
-#include "ops/builtin.h"
+#include "ops/kit/builtin.h"
 #include "runtime/kernels/factories.h"
 
 #include "llvm/ADT/STLExtras.h"

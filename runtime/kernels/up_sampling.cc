@@ -1,7 +1,7 @@
 // UpSampling by repeating pixels, and its gradient, plane by plane. Bilinear is a deconvolution
 // (runtime/kernels/deconvolution.cc). Tested by tests/fast_kernels_test.cc
-#include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
 

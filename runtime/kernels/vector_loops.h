@@ -2,7 +2,7 @@
 // Tested by tests/instruction_sets_test.cc, tests/fast_kernels_test.cc
 #pragma once
 
-#include "ops/loops.h"
+#include "ops/kit/loops.h"
 #include "runtime/kernels/threads.h"
 
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace gradc::fast {
 
-/// parallelFor over loops in plain C++ (ops/instruction_sets.h).
+/// parallelFor over loops in plain C++ (ops/kit/instruction_sets.h).
 template <class F> void vectorFor(unsigned threads, int64_t size, int64_t grain, const F &body) {
   parallelFor(threads, size, grain, [&](int64_t begin, int64_t end) { onMachine([=] { body(begin, end); }); });
 }

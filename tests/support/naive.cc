@@ -5,7 +5,7 @@
 #include "ir/base/error.h"
 #include "ir/rules/inference.h"
 #include "ir/base/number.h"
-#include "ops/kernel_dispatch.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/BitVector.h"

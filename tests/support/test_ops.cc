@@ -5,7 +5,7 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <cmath>
 

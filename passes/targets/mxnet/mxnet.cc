@@ -4,8 +4,8 @@
 #include "passes/targets/target.h"
 
 #include "ir/rules/grad_rule.h"
-#include "ops/lowered_from.h"
-#include "ops/primitives.h"
+#include "ops/kit/lowered_from.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

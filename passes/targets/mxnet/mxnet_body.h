@@ -4,7 +4,7 @@
 #include "ir/graph/body_flow.h"
 #include "ir/base/dense_map.h"
 #include "ir/graph/graph_builder.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 #include "passes/rewrite/free_names.h"
 
 #include <set>

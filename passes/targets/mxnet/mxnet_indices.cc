@@ -2,8 +2,8 @@
 #include "passes/targets/mxnet/mxnet_indices.h"
 
 #include "ir/op/attr_spec.h"
-#include "ops/axis_rows.h"
-#include "ops/primitives.h"
+#include "ops/kit/axis_rows.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

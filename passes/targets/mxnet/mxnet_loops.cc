@@ -6,7 +6,7 @@
 
 #include "ir/graph/bodies.h"
 #include "ir/base/error.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,11 +1,11 @@
 // hypot, mod, arctan2 and ldexp in all their forms. Powers are in power.cc and scalar.cc, extrema in extrema.cc.
 // Tested by tests/elementwise_ops_test.cc
-#include "ops/elementwise/binary_functions.h"
+#include "ops/binary/binary_functions.h"
 
 #include "ir/op/gradient_marks.h"
-#include "ops/amended.h"
+#include "ops/kit/amended.h"
 #include "ops/elementwise/integer_functions.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 
 #include <algorithm>
 #include <cmath>

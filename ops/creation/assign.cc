@@ -3,8 +3,8 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include <cstring>
 

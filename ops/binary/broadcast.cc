@@ -7,10 +7,10 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/rules/missing_inputs.h"
-#include "ops/elementwise/broadcast_binary.h"
+#include "ops/binary/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 
@@ -152,7 +152,7 @@ constinit const OpDef kBackwardBroadcastSub = {
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
 };
 
-/// Of gradients that do not each read both operands (ops/output_reads.cc).
+/// Of gradients that do not each read both operands (ops/kit/output_reads.cc).
 template <auto F0, auto F1> void oneSidedBackward(const KernelCall &call) {
   withMissingInputs(call, broadcastBackwardKernel<F0, F1>);
 }

@@ -6,8 +6,8 @@
 
 #include "ir/base/number.h"
 #include "ir/tensor/tensor.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/shape/strided_walk.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/strided_walk.h"
 
 #include <algorithm>
 #include <type_traits>

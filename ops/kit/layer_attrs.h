@@ -2,7 +2,7 @@
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ops/axis_rows.h"
+#include "ops/kit/axis_rows.h"
 #include "ops/spatial/convolution_kernel.h"
 
 #include "ir/op/op.h"

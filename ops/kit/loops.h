@@ -1,7 +1,7 @@
 // Loops over the elements of a kernel's operands. Tested by tests/fast_kernels_test.cc, tests/instruction_sets_test.cc
 #pragma once
 
-#include "ops/instruction_sets.h"
+#include "ops/kit/instruction_sets.h"
 
 #include <type_traits>
 

@@ -1,7 +1,7 @@
 // Tested by tests/conformance_test.cc
-#include "ops/shape/slice_rules.h"
+#include "ops/kit/slice_rules.h"
 
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/SmallString.h"
 

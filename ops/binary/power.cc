@@ -1,9 +1,9 @@
 // One tensor to the power of another. Powers with a number are in ops/elementwise/scalar.cc.
 // Tested by tests/extrema_ops_test.cc
-#include "ops/amended.h"
-#include "ops/elementwise/binary_functions.h"
+#include "ops/kit/amended.h"
+#include "ops/binary/binary_functions.h"
 #include "ops/elementwise/integer_functions.h"
-#include "ops/families.h"
+#include "ops/kit/families.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "ops/instruction_sets.h"
+#include "ops/kit/instruction_sets.h"
 
 #include <algorithm>
 #include <atomic>

@@ -8,7 +8,7 @@
 
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/elementwise/broadcast_loops.h"
+#include "ops/kit/broadcast_loops.h"
 
 namespace gradc {
 

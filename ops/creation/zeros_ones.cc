@@ -4,10 +4,10 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/elementwise/created.h"
+#include "ops/creation/created.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 

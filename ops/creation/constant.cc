@@ -7,8 +7,8 @@
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
 

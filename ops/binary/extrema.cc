@@ -5,13 +5,13 @@
 // Tested by tests/extrema_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/amended.h"
-#include "ops/elementwise/broadcast_binary.h"
+#include "ops/kit/amended.h"
+#include "ops/binary/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/families.h"
-#include "ops/layer_attrs.h"
-#include "ops/pieces.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/layer_attrs.h"
+#include "ops/kit/pieces.h"
+#include "ops/kit/primitives.h"
 
 #include <array>
 

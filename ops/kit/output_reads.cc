@@ -1,8 +1,8 @@
 // Tested by tests/imperative_keeps_test.cc
-#include "ops/output_reads.h"
+#include "ops/kit/output_reads.h"
 
 #include "ir/graph/effects.h"
-#include "ops/builtin.h"
+#include "ops/kit/builtin.h"
 
 #include "llvm/ADT/STLExtras.h"
 

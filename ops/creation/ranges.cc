@@ -3,12 +3,12 @@
 #include "ir/tensor/dim.h"
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/axis_attr.h"
-#include "ops/elementwise/created.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/primitives.h"
-#include "ops/shape/strided_walk.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/creation/created.h"
+#include "ops/kit/families.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/primitives.h"
+#include "ops/kit/strided_walk.h"
 
 #include <algorithm>
 #include <cmath>

@@ -15,11 +15,11 @@
 #pragma once
 
 #include "ir/rules/inference.h"
-#include "ops/elementwise/broadcast_binary.h"
+#include "ops/binary/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/primitives.h"
+#include "ops/kit/primitives.h"
 
 #include <vector>
 

@@ -3,13 +3,13 @@
 // Tested by tests/extrema_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/amended.h"
-#include "ops/elementwise/broadcast_binary.h"
+#include "ops/kit/amended.h"
+#include "ops/binary/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/families.h"
-#include "ops/pieces.h"
-#include "ops/primitives.h"
+#include "ops/kit/families.h"
+#include "ops/kit/pieces.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 
