@@ -8,7 +8,7 @@
 
 #include "formats/json/reader.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/StringExtras.h"

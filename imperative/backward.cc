@@ -5,8 +5,8 @@
 #include "imperative/heap_bytes.h"
 #include "imperative/replay.h"
 
-#include "runtime/bindings.h"
-#include "runtime/failures.h"
+#include "runtime/executor/bindings.h"
+#include "runtime/executor/failures.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -3,9 +3,9 @@
 #include "imperative/engine.h"
 
 #include "ir/graph/effects.h"
-#include "runtime/bindings.h"
-#include "runtime/failures.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/executor/bindings.h"
+#include "runtime/executor/failures.h"
+#include "runtime/kernels/core/threads.h"
 
 #include <cstring>
 

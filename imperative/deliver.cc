@@ -1,7 +1,7 @@
 // Delivers gradients to their marks. Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
 
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include <cstring>
 

@@ -4,7 +4,7 @@
 #include "imperative/function_op.h"
 #include "imperative/heap_bytes.h"
 
-#include "runtime/bindings.h"
+#include "runtime/executor/bindings.h"
 
 #include "llvm/ADT/Hashing.h"
 

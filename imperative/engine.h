@@ -8,7 +8,7 @@
 #include "imperative/signature.h"
 #include "imperative/tape.h"
 #include "ir/base/dense_map.h"
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "llvm/ADT/SetVector.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/imperative_cache_test.cc
 #include "imperative/engine.h"
 
-#include "runtime/bindings.h"
+#include "runtime/executor/bindings.h"
 
 #include "llvm/ADT/StringExtras.h"
 

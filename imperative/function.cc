@@ -3,7 +3,7 @@
 #include "imperative/engine.h"
 #include "imperative/function_call.h"
 #include "imperative/function_op.h"
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"

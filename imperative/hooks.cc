@@ -2,7 +2,7 @@
 #include "imperative/hooks.h"
 
 #include "imperative/engine.h"
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 

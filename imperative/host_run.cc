@@ -2,7 +2,7 @@
 #include "imperative/host_run.h"
 
 #include "imperative/inside.h"
-#include "runtime/bindings.h"
+#include "runtime/executor/bindings.h"
 
 using namespace llvm;
 

@@ -2,7 +2,7 @@
 #include "imperative/engine.h"
 #include "imperative/recorded_graph.h"
 
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"

@@ -24,7 +24,7 @@
 #include "imperative/tensor.h"
 #include "ir/graph/context.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 #include <memory>
 #include <optional>

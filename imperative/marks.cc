@@ -3,7 +3,7 @@
 #include "imperative/engine.h"
 
 #include "ir/base/out_of_memory.h"
-#include "runtime/bindings.h"
+#include "runtime/executor/bindings.h"
 
 #include "llvm/ADT/STLExtras.h"
 

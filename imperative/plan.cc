@@ -8,7 +8,7 @@
 #include "ops/kit/builtin.h"
 #include "ops/kit/output_reads.h"
 #include "passes/memory/plan_memory.h"
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "ir/base/dense_map.h"
 #include "llvm/ADT/STLExtras.h"

@@ -6,8 +6,8 @@
 #include "imperative/collect.h"
 #include "imperative/imperative.h"
 #include "passes/order/split_gradient.h"
-#include "runtime/failures.h"
-#include "runtime/instructions.h"
+#include "runtime/executor/failures.h"
+#include "runtime/executor/instructions.h"
 
 #include "llvm/ADT/BitVector.h"
 

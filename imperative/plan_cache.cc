@@ -1,7 +1,7 @@
 // Tested by tests/imperative_cache_test.cc
 #include "imperative/plan_cache.h"
 
-#include "runtime/release.h"
+#include "runtime/executor/release.h"
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"

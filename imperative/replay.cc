@@ -2,8 +2,8 @@
 #include "imperative/replay.h"
 
 #include "imperative/function_op.h"
-#include "runtime/failures.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/executor/failures.h"
+#include "runtime/kernels/core/threads.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -10,8 +10,8 @@
 #include "imperative/single_call.h"
 #include "imperative/tape_shapes.h"
 #include "ir/rules/kernel.h"
-#include "runtime/executor.h"
-#include "runtime/kernels/prepared_kernel.h"
+#include "runtime/executor/executor.h"
+#include "runtime/kernels/core/prepared_kernel.h"
 
 #include "ir/base/dense_map.h"
 

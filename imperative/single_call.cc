@@ -3,9 +3,9 @@
 
 #include "ir/graph/bodies.h"
 #include "ir/graph/graph_builder.h"
-#include "runtime/body_runner.h"
-#include "runtime/short_rows.h"
-#include "runtime/failures.h"
+#include "runtime/executor/body_runner.h"
+#include "runtime/executor/short_rows.h"
+#include "runtime/executor/failures.h"
 
 using namespace llvm;
 

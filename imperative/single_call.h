@@ -4,7 +4,7 @@
 
 #include "imperative/tape_shapes.h"
 #include "passes/gradient/higher_order/keep_lists.h"
-#include "runtime/instructions.h"
+#include "runtime/executor/instructions.h"
 
 namespace gradc {
 

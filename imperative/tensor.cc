@@ -4,7 +4,7 @@
 #include "imperative/heap_bytes.h"
 #include "imperative/tape.h"
 #include "ir/base/error.h"
-#include "runtime/bindings.h"
+#include "runtime/executor/bindings.h"
 
 using namespace llvm;
 

@@ -3,8 +3,8 @@
 #include "tests/support/cells.h"
 #include "tests/support/conformance.h"
 
-#include "runtime/elements.h"
-#include "runtime/session.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/session.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>

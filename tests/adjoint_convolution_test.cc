@@ -1,6 +1,6 @@
 // The data gradient of convolutions over channels-last images as a convolution, to the bit of its definition.
-#include "runtime/kernels/adjoint_convolution.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/convolution/adjoint_convolution.h"
+#include "runtime/kernels/core/threads.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -6,7 +6,7 @@
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/block_gradient.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include <gtest/gtest.h>
 

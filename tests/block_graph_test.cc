@@ -9,8 +9,8 @@
 #include "formats/blocks/ops/op_row.h"
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
-#include "runtime/elements.h"
-#include "runtime/session.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/session.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "formats/blocks/block_gradient.h"
 #include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/ops/op_row.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include <gtest/gtest.h>
 

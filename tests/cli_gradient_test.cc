@@ -2,8 +2,8 @@
 // networks of testdata/demo, orders, and which operators cannot be differentiated so often.
 #include "tests/support/tool.h"
 
-#include "runtime/elements.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/arrays/npy.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"

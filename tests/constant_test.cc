@@ -5,7 +5,7 @@
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include "gtest/gtest.h"
 

@@ -2,8 +2,8 @@
 // tests/edge_values.py computed with enough digits: testdata/edge_values.txt.
 #include "formats/blocks/block_file.h"
 #include "formats/blocks/graph_of_blocks.h"
-#include "runtime/elements.h"
-#include "runtime/session.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/session.h"
 #include "tests/support/block_runs.h"
 #include "tests/support/derivative.h"
 #include "tests/support/half_values.h"

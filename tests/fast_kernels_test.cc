@@ -4,9 +4,9 @@
 
 #include "ops/kit/primitives.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/kernels/gemm.h"
-#include "runtime/kernels/gemm_convolution.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/matrix/gemm.h"
+#include "runtime/kernels/convolution/gemm_convolution.h"
+#include "runtime/kernels/core/threads.h"
 #include "tests/support/cells.h"
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"

@@ -1,6 +1,6 @@
 // The functions of float32 that loops use, and the two that oneDNN computes, against those of float64: over a million floats
 // of all exponents and signs, or, with GRADC_EVERY_FLOAT in the environment (//tests:every_float_test), over all 2^32.
-#include "runtime/kernels/float_activations.h"
+#include "runtime/kernels/elementwise/float_activations.h"
 
 #include "runtime/kernels/table.h"
 #include "tests/support/test_graph.h"

@@ -4,7 +4,7 @@
 #include "formats/json/reader.h"
 #include "passes/gradient/gradient.h"
 #include "passes/order/order_mutation.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/cells.h"
 #include "tests/support/fast_runs.h"
 #include "tests/support/loops.h"

@@ -8,7 +8,7 @@
 #include "ir/graph/graph_builder.h"
 #include "passes/inference/head_checks.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/inference.h"
 #include "passes/gradient/higher_order/keep_lists.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

@@ -5,7 +5,7 @@
 #include "ir/rules/kernel.h"
 #include "ops/kit/inplace.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/requests.h"
 #include "tests/support/tensors.h"
 

@@ -6,7 +6,7 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which heads share memory, against all pairs of them: drawn sizes and places, moves, heads that may share.
-#include "runtime/head_ranges.h"
+#include "runtime/executor/head_ranges.h"
 
 #include "tests/support/dice.h"
 

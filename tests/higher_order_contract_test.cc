@@ -5,8 +5,8 @@
 
 #include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/elements.h"
-#include "runtime/session.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/session.h"
 
 #include "llvm/ADT/StringSet.h"
 

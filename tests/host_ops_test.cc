@@ -4,7 +4,7 @@
 #include "ir/rules/inference.h"
 #include "ops/kit/primitives.h"
 #include "tools/diff/diff.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

@@ -3,7 +3,7 @@
 // Whatever the graph, the tool answers within ten seconds of processor time and 6 GiB of addresses, with a result or
 // one error of a kind that blames the input, and prints nothing of a result beside an error. What is known of the right
 // answer is in the corpus; docs/hostile.md explains its keys.
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/tool.h"
 

@@ -1,7 +1,7 @@
 // Every conformance sample on the tape: gradients that are recorded are those that are not, bit for bit, and at every order they
 // are those of the compiled graph.
 #include "imperative/imperative.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/conformance.h"
 #include "tests/support/imperative.h"

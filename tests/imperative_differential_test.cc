@@ -3,7 +3,7 @@
 // GRADC_DIFFERENTIAL_GRAPHS says how many, GRADC_DIFFERENTIAL_SEED which is the first.
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/imperative.h"
 #include "tests/support/differential.h"
 #include "tests/support/random_graph.h"

@@ -1,7 +1,7 @@
 // What the tape recorded as a graph: saved, read and run by a session, it computes what the tape computed.
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/imperative.h"
 #include "tests/support/written.h"
 

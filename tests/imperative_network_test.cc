@@ -1,7 +1,7 @@
 // Networks on the tape: what overwrites states, what has hidden outputs, and LeNet through a file.
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/dice.h"
 #include "tests/support/differences.h"
 #include "tests/support/imperative.h"

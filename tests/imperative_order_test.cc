@@ -1,6 +1,6 @@
 // Gradients of gradients, grad, its policies, and what the tape recorded as a graph.
 #include "imperative/imperative.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/differences.h"
 #include "tests/support/imperative.h"
 

@@ -1,8 +1,8 @@
 // Loops on every instruction set that the machine has: equal bits.
 #include "ops/kit/instruction_sets.h"
 
-#include "runtime/kernels/gemm.h"
-#include "runtime/kernels/rnn_cells.h"
+#include "runtime/kernels/matrix/gemm.h"
+#include "runtime/kernels/rnn/rnn_cells.h"
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
 

@@ -7,7 +7,7 @@
 
 #include "ir/tensor/dim.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include "llvm/ADT/StringExtras.h"
 

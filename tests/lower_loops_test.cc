@@ -7,7 +7,7 @@
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/loops.h"
 #include "tests/support/op_table.h"
 

@@ -1,5 +1,5 @@
 // What a session may take: arrays that it frees, and sizes that the machine can never have.
-#include "runtime/machine_memory.h"
+#include "runtime/executor/machine_memory.h"
 
 #include "tests/support/linear_time.h"
 #include "tests/support/sanitizers.h"

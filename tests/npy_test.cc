@@ -1,7 +1,7 @@
 // NPY and NPZ against bytes that NumPy 1.23 wrote, and against files no writer should have made.
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

@@ -1,7 +1,7 @@
 // Archives whose elements are read only when somebody needs them: what is refused before anything is inflated.
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "runtime/training/dataset.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/tensors.h"

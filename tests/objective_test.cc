@@ -1,5 +1,5 @@
 // Losses and metrics read off the heads of a network: the operators' own losses, from outputs instead of inputs.
-#include "runtime/gradcheck/objective.h"
+#include "runtime/training/objective.h"
 
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

@@ -4,7 +4,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/exec_bench.h"
 #include "tests/support/training.h"
 

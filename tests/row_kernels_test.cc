@@ -1,4 +1,4 @@
-// The fast kernels of indexing (runtime/kernels/rows.cc, put_rows.cc, pick.cc): equal bits on any number of threads, and those
+// The fast kernels of indexing (runtime/kernels/index/rows.cc, put_rows.cc, pick.cc): equal bits on any number of threads, and those
 // of the reference kernels.
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"

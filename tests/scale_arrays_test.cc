@@ -1,6 +1,6 @@
 // Many arrays: files of them, and sessions whose variables and heads are in the caller's memory (CLI-06).
-#include "runtime/npy.h"
-#include "runtime/session.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/session/session.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

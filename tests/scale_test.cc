@@ -6,7 +6,7 @@
 #include "passes/memory/plan_memory.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "tests/support/linear_time.h"
 #include "tests/support/test_graph.h"
 

@@ -1,7 +1,7 @@
 // Schedules other than id order: what is one, plans and checks under it, and the same bits from every one.
 #include "passes/memory/lifetimes.h"
 #include "passes/order/order_mutation.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"

@@ -5,7 +5,7 @@
 #include "formats/json/reader.h"
 #include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/conformance.h"
 #include "tests/support/requests.h"

@@ -1,6 +1,6 @@
 // Loops over OpenMP's threads, what of OpenMP belongs to the host, and how many processors there are.
-#include "runtime/kernels/processors.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/core/processors.h"
+#include "runtime/kernels/core/threads.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/tensors.h"
 

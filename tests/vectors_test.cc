@@ -15,8 +15,8 @@
 //     error    the kind of error of `gradc grad`, in place of all that
 #include "tests/support/tool.h"
 
-#include "runtime/elements.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/arrays/npy.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -6,7 +6,7 @@
 #include "ops/kit/kernel_dispatch.h"
 #include "passes/gradient/gradient.h"
 #include "passes/memory/plan_memory.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

@@ -10,8 +10,8 @@
 #include "ir/process_memory.h"
 #include "ops/kit/layer_attrs.h"
 #include "passes/order/requests.h"
-#include "runtime/kernels/dnnl_descs.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
+#include "runtime/kernels/core/threads.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

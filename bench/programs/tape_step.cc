@@ -9,7 +9,7 @@
 #include "bench/programs/network_file.h"
 #include "imperative/imperative.h"
 #include "ir/process_memory.h"
-#include "runtime/init.h"
+#include "runtime/session/init.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -2,7 +2,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include <cstdio>
 

@@ -9,7 +9,7 @@
 // instructions, so each loop is written once, in plain C++, in the file it belongs to. No shared function is compiled
 // for more than the baseline. Products and sums are not contracted, so all sets give the same bits on every machine.
 //
-// Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/channel_loops.h. GCC before 12.4
+// Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/core/channel_loops.h. GCC before 12.4
 // miscompiles the direct form for AVX2 and AVX-512 where a term is read under a condition (`x[i] > 0 ? 0 : y[i] *
 // x[i]`): in a group of unrolled lanes the vectoriser forgets to permute masked loads (GCC bug 114375). Loops over
 // elements have no such groups. Tested by tests/instruction_sets_test.cc

@@ -1,8 +1,8 @@
 // Tested by tests/fusion_test.cc
 #include "runtime/fusion/element_group.h"
 
-#include "runtime/instructions.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/executor/instructions.h"
+#include "runtime/kernels/core/threads.h"
 
 #include "llvm/Support/MathExtras.h"
 

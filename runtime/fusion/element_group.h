@@ -1,7 +1,7 @@
 // Element-wise nodes, run piece by piece. Tested by tests/fusion_test.cc
 #pragma once
 
-#include "runtime/fusion/fused_group.h"
+#include "runtime/kernels/core/fused_group.h"
 
 #include <cstdint>
 

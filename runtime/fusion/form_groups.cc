@@ -5,7 +5,7 @@
 #include "runtime/fusion/element_group.h"
 #include "runtime/fusion/fusion.h"
 #include "runtime/fusion/norm_group.h"
-#include "runtime/instructions.h"
+#include "runtime/executor/instructions.h"
 #include "runtime/kernels/table.h"
 
 #include "ops/kit/layer_attrs.h"

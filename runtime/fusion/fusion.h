@@ -7,7 +7,7 @@
 #pragma once
 
 #include "passes/order/schedule.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "runtime/kernels/kernel_set.h"
 
 namespace gradc {

@@ -1,7 +1,7 @@
 // Tested by tests/fusion_test.cc
 #include "runtime/fusion/norm_group.h"
 
-#include "runtime/instructions.h"
+#include "runtime/executor/instructions.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -2,8 +2,8 @@
 // Tested by tests/fusion_test.cc
 #pragma once
 
-#include "runtime/fusion/fused_group.h"
-#include "runtime/kernels/norm_tail.h"
+#include "runtime/kernels/core/fused_group.h"
+#include "runtime/kernels/normalization/norm_tail.h"
 
 namespace gradc {
 

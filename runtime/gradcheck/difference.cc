@@ -1,7 +1,7 @@
 // Recording the base point and evaluating near it. Tested by tests/gradcheck_test.cc
 #include "runtime/gradcheck/difference.h"
 
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 #include "runtime/gradcheck/held.h"
 #include "runtime/gradcheck/held_bodies.h"
 

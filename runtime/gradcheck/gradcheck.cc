@@ -2,14 +2,14 @@
 // with differences. Tested by tests/gradcheck_test.cc
 #include "runtime/gradcheck/gradcheck.h"
 
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 #include "runtime/gradcheck/difference.h"
-#include "runtime/init.h"
-#include "runtime/keys.h"
+#include "runtime/session/init.h"
+#include "runtime/session/keys.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -5,7 +5,7 @@
 // draws, aux states are restored, piecewise operators stay on the piece active at the base point. docs/gradcheck.md.
 #pragma once
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace gradc {
 

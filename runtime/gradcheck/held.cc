@@ -1,7 +1,7 @@
 #include "runtime/gradcheck/held.h"
 
 #include "ir/op/attrs.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "runtime/gradcheck/live_losses.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 namespace gradc {
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "ir/graph/graph.h"
-#include "runtime/kernels/prepared_kernel.h"
+#include "runtime/kernels/core/prepared_kernel.h"
 
 namespace gradc::fast {
 
-// runtime/kernels/convolution.cc
+// runtime/kernels/convolution/convolution.cc
 std::unique_ptr<PreparedKernel> convolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site);
@@ -16,28 +16,28 @@ bool convolutionSuitsTiles(const KernelSite &site);
 bool convolutionBackwardSuitsTiles(const KernelSite &site);
 bool convolutionDataGradSuitsTiles(const KernelSite &site);
 
-// runtime/kernels/gemm_convolution.cc: any floating type, plain operands
+// runtime/kernels/convolution/gemm_convolution.cc: any floating type, plain operands
 std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> gemmConvolutionWeightGrad(const KernelSite &site);
 
-// runtime/kernels/batch_norm.cc
+// runtime/kernels/normalization/batch_norm.cc
 std::unique_ptr<PreparedKernel> batchNorm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> batchNormBackward(const KernelSite &site);
 
-// runtime/kernels/pooling.cc
+// runtime/kernels/spatial/pooling.cc
 std::unique_ptr<PreparedKernel> pooling(const KernelSite &site);
 std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site);
 
-// runtime/kernels/dense.cc
+// runtime/kernels/matrix/dense.cc
 std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site);
 std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> dot(const KernelSite &site);
 std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site);
 
-// runtime/kernels/matrix_batches.cc
+// runtime/kernels/matrix/matrix_batches.cc
 std::unique_ptr<PreparedKernel> linalgGemm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> linalgGemmBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> selfQueryKey(const KernelSite &site);
@@ -49,7 +49,7 @@ std::unique_ptr<PreparedKernel> crossQueryKeyBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> crossValues(const KernelSite &site);
 std::unique_ptr<PreparedKernel> crossValuesBackward(const KernelSite &site);
 
-// runtime/kernels/elementwise.cc
+// runtime/kernels/elementwise/elementwise.cc
 std::unique_ptr<PreparedKernel> relu(const KernelSite &site);
 std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> add(const KernelSite &site);
@@ -59,7 +59,7 @@ std::unique_ptr<PreparedKernel> copy(const KernelSite &site);
 std::unique_ptr<PreparedKernel> fill(const KernelSite &site);
 std::unique_ptr<PreparedKernel> cast(const KernelSite &site);
 
-// runtime/kernels/functions.cc
+// runtime/kernels/elementwise/functions.cc
 std::unique_ptr<PreparedKernel> exponential(const KernelSite &site);
 std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site);
 std::unique_ptr<PreparedKernel> exponentialLessOneBackward(const KernelSite &site);
@@ -84,7 +84,7 @@ std::unique_ptr<PreparedKernel> geluBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
 std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site);
 
-// runtime/kernels/arithmetic.cc
+// runtime/kernels/elementwise/arithmetic.cc
 std::unique_ptr<PreparedKernel> plusScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> minusScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> scalarMinus(const KernelSite &site);
@@ -123,21 +123,21 @@ std::unique_ptr<PreparedKernel> choose(const KernelSite &site);
 std::unique_ptr<PreparedKernel> powerScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> powerScalarBackward(const KernelSite &site);
 
-// runtime/kernels/sliced.cc: element-wise operators, by their reference kernels. referenceLoop is for those whose loop the
+// runtime/kernels/core/sliced.cc: element-wise operators, by their reference kernels. referenceLoop is for those whose loop the
 // compiler vectorises for every instruction set; it counts as fast.
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site);
 std::unique_ptr<PreparedKernel> referenceLoop(const KernelSite &site);
 
-// runtime/kernels/leaky_relu.cc
+// runtime/kernels/elementwise/leaky_relu.cc
 std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site);
 std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site);
 
-// runtime/kernels/softmax_output.cc
+// runtime/kernels/normalization/softmax_output.cc
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxOutputBackward(const KernelSite &site);
 
-// runtime/kernels/broadcast.cc
+// runtime/kernels/elementwise/broadcast.cc
 std::unique_ptr<PreparedKernel> broadcastAdd(const KernelSite &site);
 std::unique_ptr<PreparedKernel> broadcastSubtract(const KernelSite &site);
 std::unique_ptr<PreparedKernel> broadcastMultiply(const KernelSite &site);
@@ -151,7 +151,7 @@ std::unique_ptr<PreparedKernel> broadcastSubtractBackward(const KernelSite &site
 std::unique_ptr<PreparedKernel> broadcastMultiplyBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> broadcastDivideBackward(const KernelSite &site);
 
-// runtime/kernels/reduce.cc
+// runtime/kernels/reduction/reduce.cc
 std::unique_ptr<PreparedKernel> sum(const KernelSite &site);
 std::unique_ptr<PreparedKernel> mean(const KernelSite &site);
 std::unique_ptr<PreparedKernel> sumBackward(const KernelSite &site);
@@ -159,38 +159,38 @@ std::unique_ptr<PreparedKernel> meanBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> sumDown(const KernelSite &site);
 std::unique_ptr<PreparedKernel> repeat(const KernelSite &site);
 
-// runtime/kernels/extrema.cc: max, min and their gradients
+// runtime/kernels/reduction/extrema.cc: max, min and their gradients
 std::unique_ptr<PreparedKernel> largest(const KernelSite &site);
 std::unique_ptr<PreparedKernel> smallest(const KernelSite &site);
 std::unique_ptr<PreparedKernel> extremumBackward(const KernelSite &site);
 
-// runtime/kernels/product.cc: prod and nanprod
+// runtime/kernels/reduction/product.cc: prod and nanprod
 std::unique_ptr<PreparedKernel> product(const KernelSite &site);
 std::unique_ptr<PreparedKernel> productBackward(const KernelSite &site);
 
-// runtime/kernels/optimizer_steps.cc
+// runtime/kernels/elementwise/optimizer_steps.cc
 std::unique_ptr<PreparedKernel> optimizerStep(const KernelSite &site);
 
-// runtime/kernels/softmax.cc
+// runtime/kernels/normalization/softmax.cc
 std::unique_ptr<PreparedKernel> softmax(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxActivation(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxActivationBackward(const KernelSite &site);
 
-// runtime/kernels/lrn.cc
+// runtime/kernels/spatial/lrn.cc
 std::unique_ptr<PreparedKernel> lrn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> lrnBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> channelWindowSum(const KernelSite &site);
 
-// runtime/kernels/dropout.cc
+// runtime/kernels/elementwise/dropout.cc
 std::unique_ptr<PreparedKernel> dropout(const KernelSite &site);
 std::unique_ptr<PreparedKernel> dropoutBackward(const KernelSite &site);
 
-// runtime/kernels/layer_norm.cc
+// runtime/kernels/normalization/layer_norm.cc
 std::unique_ptr<PreparedKernel> layerNorm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> layerNormBackward(const KernelSite &site);
 
-// runtime/kernels/deconvolution.cc
+// runtime/kernels/convolution/deconvolution.cc
 std::unique_ptr<PreparedKernel> deconvolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site);
@@ -198,7 +198,7 @@ std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> bilinearUpSampling(const KernelSite &site);
 std::unique_ptr<PreparedKernel> bilinearUpSamplingBackward(const KernelSite &site);
 
-// runtime/kernels/rows.cc
+// runtime/kernels/index/rows.cc
 std::unique_ptr<PreparedKernel> take(const KernelSite &site);
 std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> gatherNd(const KernelSite &site);
@@ -207,52 +207,52 @@ std::unique_ptr<PreparedKernel> addAtTuples(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embedding(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
 
-// runtime/kernels/put_rows.cc
+// runtime/kernels/index/put_rows.cc
 std::unique_ptr<PreparedKernel> scatterNd(const KernelSite &site);
 std::unique_ptr<PreparedKernel> putAtTuples(const KernelSite &site);
 std::unique_ptr<PreparedKernel> putAtTuplesOfZeros(const KernelSite &site);
 std::unique_ptr<PreparedKernel> indexCopy(const KernelSite &site);
 std::unique_ptr<PreparedKernel> indexCopyBackward(const KernelSite &site);
 
-// runtime/kernels/pick.cc
+// runtime/kernels/index/pick.cc
 std::unique_ptr<PreparedKernel> pick(const KernelSite &site);
 std::unique_ptr<PreparedKernel> pickBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> oneHot(const KernelSite &site);
 
-// runtime/kernels/norm.cc
+// runtime/kernels/reduction/norm.cc
 std::unique_ptr<PreparedKernel> norm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> normBackward(const KernelSite &site);
 
-// runtime/kernels/cumsum.cc
+// runtime/kernels/reduction/cumsum.cc
 std::unique_ptr<PreparedKernel> cumsum(const KernelSite &site);
 std::unique_ptr<PreparedKernel> cumsumBackward(const KernelSite &site);
 
-// runtime/kernels/softmax_cross_entropy.cc
+// runtime/kernels/normalization/softmax_cross_entropy.cc
 std::unique_ptr<PreparedKernel> softmaxCrossEntropy(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxCrossEntropyBackward(const KernelSite &site);
 
-// runtime/kernels/im2col.cc: im2col and the gradient of col2im; the other way round
+// runtime/kernels/convolution/im2col.cc: im2col and the gradient of col2im; the other way round
 std::unique_ptr<PreparedKernel> toColumns(const KernelSite &site);
 std::unique_ptr<PreparedKernel> toImage(const KernelSite &site);
 
-// runtime/kernels/ordering.cc: topk, sort and argsort, and their gradient; _sort_order
+// runtime/kernels/index/ordering.cc: topk, sort and argsort, and their gradient; _sort_order
 std::unique_ptr<PreparedKernel> ordering(const KernelSite &site);
 std::unique_ptr<PreparedKernel> orderingBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> sortOrder(const KernelSite &site);
 
-// runtime/kernels/rnn.cc
+// runtime/kernels/rnn/rnn.cc
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);
 // TapeOperands::fit of rnnBackward
 bool rnnTapeFits(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, llvm::ArrayRef<Value> backwardInputs);
 
-// runtime/kernels/concat.cc
+// runtime/kernels/movement/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> splitParts(const KernelSite &site);
 std::unique_ptr<PreparedKernel> joinParts(const KernelSite &site);
 
-// runtime/kernels/views.cc
+// runtime/kernels/movement/views.cc
 std::unique_ptr<PreparedKernel> transpose(const KernelSite &site);
 std::unique_ptr<PreparedKernel> swapAxis(const KernelSite &site);
 std::unique_ptr<PreparedKernel> slice(const KernelSite &site);
@@ -271,31 +271,31 @@ std::unique_ptr<PreparedKernel> reverse(const KernelSite &site);
 std::unique_ptr<PreparedKernel> depthToSpace(const KernelSite &site);
 std::unique_ptr<PreparedKernel> spaceToDepth(const KernelSite &site);
 
-// runtime/kernels/pad.cc
+// runtime/kernels/movement/pad.cc
 std::unique_ptr<PreparedKernel> pad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site);
 
-// runtime/kernels/up_sampling.cc
+// runtime/kernels/spatial/up_sampling.cc
 std::unique_ptr<PreparedKernel> upSampling(const KernelSite &site);
 std::unique_ptr<PreparedKernel> upSamplingBackward(const KernelSite &site);
 
-// runtime/kernels/resize.cc
+// runtime/kernels/spatial/resize.cc
 std::unique_ptr<PreparedKernel> bilinearResize(const KernelSite &site);
 std::unique_ptr<PreparedKernel> bilinearResizeBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site);
 std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site);
 
-// runtime/kernels/instance_norm.cc
+// runtime/kernels/normalization/instance_norm.cc
 std::unique_ptr<PreparedKernel> groupNorm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> groupNormBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> instanceNorm(const KernelSite &site);
 std::unique_ptr<PreparedKernel> instanceNormBackward(const KernelSite &site);
 
-// runtime/kernels/l2_normalization.cc
+// runtime/kernels/normalization/l2_normalization.cc
 std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site);
 std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site);
 
-// runtime/kernels/regression.cc: gradc's own gradients, from the input, and MXNet's, from the output
+// runtime/kernels/elementwise/regression.cc: gradc's own gradients, from the input, and MXNet's, from the output
 std::unique_ptr<PreparedKernel> linearRegressionGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> logisticRegressionGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> maeRegressionGrad(const KernelSite &site);

@@ -4,8 +4,8 @@
 #include "runtime/kernels/kernel_set.h"
 
 #include "runtime/kernels/layout_settlement.h"
-#include "runtime/kernels/threads.h"
-#include "runtime/kernels/widened_kernel.h"
+#include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/core/widened_kernel.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -7,8 +7,8 @@
 
 #include "passes/inference/infer.h"
 #include "passes/memory/plan_memory.h"
-#include "runtime/fusion/fused_group.h"
-#include "runtime/kernels/prepared_kernel.h"
+#include "runtime/kernels/core/fused_group.h"
+#include "runtime/kernels/core/prepared_kernel.h"
 
 namespace gradc {
 

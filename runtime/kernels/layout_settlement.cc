@@ -1,10 +1,10 @@
 // Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
 #include "runtime/kernels/layout_settlement.h"
 
-#include "runtime/instructions.h"
+#include "runtime/executor/instructions.h"
 #include "passes/order/unwanted.h"
 
-#include "runtime/kernels/weight_reorder.h"
+#include "runtime/kernels/dnnl/weight_reorder.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/graph/graph.h"
-#include "runtime/kernels/prepared_kernel.h"
+#include "runtime/kernels/core/prepared_kernel.h"
 
 namespace gradc {
 

@@ -2,8 +2,8 @@
 #include "runtime/training/checkpoint.h"
 
 #include "ir/base/error.h"
-#include "runtime/bindings.h"
-#include "runtime/buffer.h"
+#include "runtime/executor/bindings.h"
+#include "runtime/executor/buffer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -2,7 +2,7 @@
 // Tested by tests/checkpoint_test.cc
 #pragma once
 
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

@@ -5,7 +5,7 @@
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/rules/kernel.h"
-#include "runtime/bindings.h"
+#include "runtime/executor/bindings.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -4,7 +4,7 @@
 // Tested by tests/dataset_test.cc
 #pragma once
 
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 #include <optional>
 

@@ -3,8 +3,8 @@
 
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
-#include "runtime/bindings.h"
-#include "runtime/keys.h"
+#include "runtime/executor/bindings.h"
+#include "runtime/session/keys.h"
 
 #include <cstring>
 

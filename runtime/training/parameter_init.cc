@@ -2,7 +2,7 @@
 #include "runtime/training/parameter_init.h"
 
 #include "ir/rules/kernel.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include <cmath>
 

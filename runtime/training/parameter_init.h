@@ -1,7 +1,7 @@
 // Initial values of parameters that were not given. Tested by tests/training_start_test.cc
 #pragma once
 
-#include "runtime/init.h"
+#include "runtime/session/init.h"
 
 namespace gradc {
 

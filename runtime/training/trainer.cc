@@ -2,12 +2,12 @@
 // is trained; append the optimizer; open a session of the whole. Tested by tests/trainer_test.cc
 #include "runtime/training/trainer.h"
 
-#include "runtime/failures.h"
+#include "runtime/executor/failures.h"
 
 #include "formats/json/writer.h"
 #include "ir/base/error.h"
-#include "runtime/elements.h"
-#include "runtime/keys.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/keys.h"
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/parameter_init.h"

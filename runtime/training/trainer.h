@@ -12,8 +12,8 @@
 #pragma once
 
 #include "passes/optimizer/append_optimizer.h"
-#include "runtime/gradcheck/objective.h"
-#include "runtime/session.h"
+#include "runtime/training/objective.h"
+#include "runtime/session/session.h"
 #include "runtime/training/dataset.h"
 #include "runtime/training/schedule.h"
 

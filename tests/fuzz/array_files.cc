@@ -2,7 +2,7 @@
 #include "tests/fuzz/array_files.h"
 
 #include "ir/base/error.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 #include "runtime/training/checkpoint.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -3,7 +3,7 @@
 
 #include "ir/rules/verify.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include "llvm/ADT/StringExtras.h"
 

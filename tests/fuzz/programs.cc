@@ -9,7 +9,7 @@
 #include "formats/blocks/resolve_request.h"
 #include "ir/rules/verify.h"
 #include "passes/order/order_mutation.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 #include "tests/support/block_programs.h"
 #include "tests/support/block_runs.h"
 

@@ -5,7 +5,7 @@
 #include "ir/graph/graph.h"
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/support/dice.h"
 

@@ -3,7 +3,7 @@
 #include "formats/json/reader.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include <cstdio>
 

@@ -4,8 +4,8 @@
 #include "tests/support/differences.h"
 
 #include "ir/tensor/shape.h"
-#include "runtime/elements.h"
-#include "runtime/session.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/session.h"
 
 using namespace llvm;
 

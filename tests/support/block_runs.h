@@ -3,7 +3,7 @@
 
 #include "formats/blocks/append_backward.h"
 #include "formats/blocks/block_file.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 #include "llvm/ADT/StringMap.h"
 

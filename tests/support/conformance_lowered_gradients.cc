@@ -3,8 +3,8 @@
 
 #include "ir/base/error.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/elements.h"
-#include "runtime/session.h"
+#include "runtime/arrays/elements.h"
+#include "runtime/session/session.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

@@ -1,7 +1,7 @@
 // From a graph to an executor in one step. Tested by tests/executor_test.cc
 #pragma once
 
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

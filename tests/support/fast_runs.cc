@@ -1,7 +1,7 @@
 // Tested by tests/fast_kernels_test.cc
 #include "tests/support/fast_runs.h"
 
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "runtime/fusion/fusion.h"
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/table.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/order/requests.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "tests/support/conformance.h"
 #include "tests/support/naive.h"
 

@@ -7,7 +7,7 @@
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/gradcheck/gradcheck.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

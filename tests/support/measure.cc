@@ -9,7 +9,7 @@
 #include "passes/order/order_mutation.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/unroll/unroll.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"

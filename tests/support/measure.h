@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/base/error.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "tests/support/random_graph.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // Values that tests/paddle_record.py has recorded.
 #pragma once
 
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -1,7 +1,7 @@
 // Shorthands for tests of sessions.
 #pragma once
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/test_graph.h"
 
 namespace gradc::testing {

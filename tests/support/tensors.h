@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/base/error.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 #include <cstring>
 

@@ -4,7 +4,7 @@
 // axis when it spans more than a factor of 20. Tested by tests/train_cli_test.cc
 #pragma once
 
-#include "runtime/gradcheck/objective.h"
+#include "runtime/training/objective.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -10,7 +10,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"
 #include "passes/targets/target.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

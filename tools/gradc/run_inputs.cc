@@ -1,7 +1,7 @@
 // Reading of NPY and NPZ bindings. Tested by tests/cli_test.cc
 #include "run_inputs.h"
 
-#include "runtime/kernels/processors.h"
+#include "runtime/kernels/core/processors.h"
 
 #include "llvm/ADT/StringSet.h"
 

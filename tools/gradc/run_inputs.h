@@ -3,7 +3,7 @@
 
 #include "tool.h"
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace gradc {
 

@@ -1,7 +1,7 @@
 // What `run --profile` writes. Tested by tests/cli_test.cc
 #pragma once
 
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 #include "train_setup.h"
 
 #include "ir/base/error.h"
-#include "runtime/keys.h"
+#include "runtime/session/keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

@@ -6,7 +6,7 @@
 #include "tools/drawing/table.h"
 
 #include "ir/base/error.h"
-#include "runtime/elements.h"
+#include "runtime/arrays/elements.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"

@@ -1,0 +1,321 @@
+// Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as the
+// reference kernels, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
+#include "ir/base/number.h"
+#include "ops/elementwise/scalar_params.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/elementwise/element_kernels.h"
+#include "runtime/kernels/factories.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+/// Makes Kernel<T> for the type of output 0; null unless that is a floating type.
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> ofFloating(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (isFloatingKernelType(site.out[0].dtype))
+    dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
+  return kernel;
+}
+
+/// y = F(a[, b], scalar), where `scalar` is an attribute.
+template <auto F> struct WithScalar {
+  template <class T> class Kernel : public PreparedKernel {
+   public:
+    explicit Kernel(const KernelSite &site)
+        : scalar(convertNumber<T>(site.kind->params<ScalarParams>().scalar)), threads(site.threads) {}
+    void run(const KernelCall &call) override {
+      const T *a = call.in[0].as<const T>(), s = scalar;
+      T *y = call.out[0].as<T>();
+      if constexpr (std::is_invocable_v<decltype(F), T, T>) {
+        mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], s)); });
+      } else {
+        const T *b = call.in[1].as<const T>();
+        mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], s)); });
+      }
+    }
+    bool takesParts() const override { return true; }
+
+   private:
+    T scalar;
+    unsigned threads;
+  };
+};
+template <auto F> std::unique_ptr<PreparedKernel> withScalar(const KernelSite &site) {
+  return ofFloating<WithScalar<F>::template Kernel>(site);
+}
+
+// Powers that take a few multiplications or a root, in two roundings at most besides the first: a product that overflows or
+// underflows on the way does so in the end.
+template <class T> T squareOf(T x) { return x * x; }
+template <class T> T rootOf(T x) {
+  // Unlike the root, a power of −0 is 0, and one of −∞ is ∞.
+  const T root = std::sqrt(x) + T{0};
+  return x == -std::numeric_limits<T>::infinity() ? -x : root;
+}
+
+/// Calls `make` with the function x ↦ x^exponent, if it is one of those.
+template <class Make> std::unique_ptr<PreparedKernel> withPower(double exponent, Make make) {
+  if (exponent == 0) return make([](auto x) { return decltype(x)(1); });
+  if (exponent == 0.5) return make([](auto x) { return rootOf(x); });
+  if (exponent == 1) return make([](auto x) { return x; });
+  if (exponent == 2) return make([](auto x) { return squareOf(x); });
+  if (exponent == 3) return make([](auto x) { return squareOf(x) * x; });
+  if (exponent == 4) return make([](auto x) { return squareOf(squareOf(x)); });
+  if (exponent == -0.5) return make([](auto x) { return 1 / rootOf(x); });
+  if (exponent == -1) return make([](auto x) { return 1 / x; });
+  if (exponent == -2) return make([](auto x) { return squareOf(1 / x); });
+  return nullptr;
+}
+
+/// Outputs F0(dy, a, b) and F1(dy, a, b); one operand may share memory with an output.
+template <auto F0, auto F1> struct TwoOutputs {
+  template <class T> class Kernel : public PreparedKernel {
+   public:
+    explicit Kernel(const KernelSite &site) : threads(site.threads) {}
+    void run(const KernelCall &call) override {
+      const T *dy = call.in[0].as<const T>(), *a = call.in[1].as<const T>(), *b = call.in[2].as<const T>();
+      T *first = call.wants(0) ? call.out[0].as<T>() : nullptr, *second = call.wants(1) ? call.out[1].as<T>() : nullptr;
+      const int64_t size = call.in[0].size();
+      if (first && second)
+        mapElements(size, threads, [=](int64_t i) {
+          const T x = F0(dy[i], a[i], b[i]), y = F1(dy[i], a[i], b[i]);
+          first[i] = x;
+          second[i] = y;
+        });
+      else if (first) mapElements(size, threads, [=](int64_t i) { first[i] = F0(dy[i], a[i], b[i]); });
+      else if (second) mapElements(size, threads, [=](int64_t i) { second[i] = F1(dy[i], a[i], b[i]); });
+    }
+    bool takesParts() const override { return true; }
+
+   private:
+    unsigned threads;
+  };
+};
+template <auto F0, auto F1> std::unique_ptr<PreparedKernel> twoOutputs(const KernelSite &site) {
+  return ofFloating<TwoOutputs<F0, F1>::template Kernel>(site);
+}
+
+template <class T> T signOf(T x) { return static_cast<T>((x > T{0}) - (x < T{0})); }
+
+/// The gradient of a choice, inputs dy and the condition. Output 0 is dy where the condition holds, output 1 dy where it
+/// does not.
+template <class T> class ChoiceBackward : public PreparedKernel {
+ public:
+  explicit ChoiceBackward(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>(), *condition = call.in[1].as<const T>();
+    for (size_t output = 0; output < 2; ++output) {
+      if (!call.wants(output)) continue;
+      T *to = call.out[output].as<T>();
+      const bool wanted = output == 0;
+      mapElements(call.in[0].size(), threads, [=](int64_t i) {
+        const T head = dy[i];
+        to[i] = (condition[i] != T{0}) == wanted ? head : T{0};
+      });
+    }
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  unsigned threads;
+};
+
+/// Bounds of an interval. An x of type T is below the double `clip.low` exactly if it is below `atLeast`, the smallest T that
+/// is not; likewise for `clip.high` and `atMost`.
+template <class T> struct Interval {
+  T low, high, atLeast, atMost;
+
+  explicit Interval(const ClipAttrs &clip)
+      : low(convertNumber<T>(clip.low)), high(convertNumber<T>(clip.high)), atLeast(low), atMost(high) {
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    if (static_cast<double>(atLeast) < clip.low) atLeast = std::nextafter(atLeast, infinity);
+    if (static_cast<double>(atMost) > clip.high) atMost = std::nextafter(atMost, -infinity);
+  }
+};
+
+template <class T> class Clip : public PreparedKernel {
+ public:
+  explicit Clip(const KernelSite &site) : interval(clipAttrs(*site.kind)), threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    const Interval<T> to = interval;
+    mapElements(call.out[0].size(), threads, [=](int64_t i) {
+      const T value = x[i], notBelow = value < to.atLeast ? to.low : value;
+      y[i] = value > to.atMost ? to.high : notBelow;
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  Interval<T> interval;
+  unsigned threads;
+};
+
+template <class T> class ClipBackward : public PreparedKernel {
+ public:
+  explicit ClipBackward(const KernelSite &site) : interval(clipAttrs(*site.kind)), threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
+    T *dx = call.out[0].as<T>();
+    const T low = interval.atLeast, high = interval.atMost;
+    mapElements(call.out[0].size(), threads, [=](int64_t i) {
+      const T value = x[i], head = dy[i];
+      dx[i] = ((value < low) | (value > high)) ? T{0} : head;
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  Interval<T> interval;
+  unsigned threads;
+};
+
+/// Whether the condition has the operands' type, size and layout.
+bool isPlainCondition(const TensorRef &condition, const TensorRef &like) {
+  return condition.dtype == like.dtype && condition.size() == like.size() && condition.layout == like.layout &&
+         isFloatingKernelType(like.dtype);
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> plusScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x + s; }>(site);
+}
+std::unique_ptr<PreparedKernel> minusScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x - s; }>(site);
+}
+std::unique_ptr<PreparedKernel> scalarMinus(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s - x; }>(site);
+}
+std::unique_ptr<PreparedKernel> timesScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x * s; }>(site);
+}
+std::unique_ptr<PreparedKernel> overScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x / s; }>(site);
+}
+std::unique_ptr<PreparedKernel> scalarOver(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s / x; }>(site);
+}
+std::unique_ptr<PreparedKernel> scalarOverBackward(const KernelSite &site) {
+  return withScalar<[](auto dy, auto x, auto s) {
+    const auto inverse = 1 / x;
+    return dy * (-s * inverse * inverse);
+  }>(site);
+}
+// A NaN on either side is the result.
+std::unique_ptr<PreparedKernel> maximumScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return ((x < s) | (s != s)) ? s : x; }>(site);
+}
+std::unique_ptr<PreparedKernel> maximumScalarBackward(const KernelSite &site) {
+  return withScalar<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>(site);
+}
+std::unique_ptr<PreparedKernel> minimumScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return ((s < x) | (s != s)) ? s : x; }>(site);
+}
+std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site) {
+  return withScalar<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>(site);
+}
+std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s < x ? decltype(x)(1) : decltype(x)(0); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> powerScalar(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel = withPower(
+      site.kind->params<ScalarParams>().scalar, [&](auto power) { return elementKernel<decltype(power){}>(site); });
+  return kernel ? std::move(kernel) : sliced(site);
+}
+// Inputs dy, x. Of x^0 the gradient is 0, also where x^-1 is infinite.
+std::unique_ptr<PreparedKernel> powerScalarBackward(const KernelSite &site) {
+  const double exponent = site.kind->params<ScalarParams>().scalar;
+  if (exponent == 0) return sliced(site);
+  std::unique_ptr<PreparedKernel> kernel = withPower(exponent - 1, [&](auto power) {
+    return withScalar<[](auto dy, auto x, auto s) { return dy * (decltype(power){}(x)*s); }>(site);
+  });
+  return kernel ? std::move(kernel) : sliced(site);
+}
+
+std::unique_ptr<PreparedKernel> clip(const KernelSite &site) { return ofFloating<Clip>(site); }
+std::unique_ptr<PreparedKernel> clipBackward(const KernelSite &site) { return ofFloating<ClipBackward>(site); }
+
+std::unique_ptr<PreparedKernel> negative(const KernelSite &site) {
+  return elementKernel<[](auto x) { return -x; }>(site);
+}
+std::unique_ptr<PreparedKernel> absolute(const KernelSite &site) {
+  return elementKernel<[](auto x) { return std::abs(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> absoluteBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * signOf(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> square(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x * x; }>(site);
+}
+std::unique_ptr<PreparedKernel> squareBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * x * 2; }>(site);
+}
+std::unique_ptr<PreparedKernel> squareRoot(const KernelSite &site) {
+  return elementKernel<[](auto x) { return std::sqrt(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> squareRootBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return dy * static_cast<decltype(y)>(0.5) / y; }>(site);
+}
+std::unique_ptr<PreparedKernel> reciprocal(const KernelSite &site) {
+  return elementKernel<[](auto x) { return 1 / x; }>(site);
+}
+std::unique_ptr<PreparedKernel> reciprocalBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) {
+    const auto inverse = 1 / x;  // x^2 may be 0 or infinite where x is not
+    return -(dy * (inverse * inverse));
+  }>(site);
+}
+std::unique_ptr<PreparedKernel> logarithmBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy / x; }>(site);
+}
+std::unique_ptr<PreparedKernel> sigmoidBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
+}
+std::unique_ptr<PreparedKernel> tangentBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return dy * ((1 - y) * (1 + y)); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> divide(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return a / b; }>(site);
+}
+std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto, auto b) { return dy / b; },
+                    [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>(site);
+}
+std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);
+}
+// A NaN on either side is the result.
+std::unique_ptr<PreparedKernel> maximum(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
+}
+std::unique_ptr<PreparedKernel> minimum(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>(site);
+}
+// Where the operands are equal, the gradient goes to lhs.
+std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy)(0); },
+                    [](auto dy, auto a, auto b) { return a >= b ? decltype(dy)(0) : dy; }>(site);
+}
+std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto a, auto b) { return a <= b ? dy : decltype(dy)(0); },
+                    [](auto dy, auto a, auto b) { return a <= b ? decltype(dy)(0) : dy; }>(site);
+}
+
+// where, and its gradient.
+std::unique_ptr<PreparedKernel> choose(const KernelSite &site) {
+  const bool isBackward = site.in.size() == 2;
+  if (!isPlainCondition(site.in[isBackward], isBackward ? site.in[0] : site.out[0])) return sliced(site);
+  if (isBackward) return ofFloating<ChoiceBackward>(site);
+  return elementKernel<[](auto condition, auto x, auto y) { return condition != 0 ? x : y; }>(site);
+}
+
+}  // namespace gradc::fast

@@ -1,0 +1,70 @@
+// Dropout with one draw per element, and its gradient, a product with the mask. As in the reference kernel, the draw of an
+// element depends only on its index. Tested by tests/fast_kernels_test.cc
+#include "ir/tensor/random_stream.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/factories.h"
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+constexpr int64_t kBlock = 512;   // elements of the mask held in an array
+constexpr int64_t kGrain = 2048;  // fewer elements are not worth a second thread
+
+template <class T> class DropoutKernel : public PreparedKernel {
+ public:
+  DropoutKernel(const DropoutAttrs &attrs, unsigned threads) : attrs(attrs), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    parallelFor(threads, call.in[0].size(), kGrain, [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += kBlock) runBlock(call, begin, std::min(kBlock, end - begin));
+    });
+  }
+
+ private:
+  void runBlock(const KernelCall &call, int64_t begin, int64_t size) const {
+    T mask[kBlock];
+    draw(call, begin, size, mask);
+    const T *x = call.in[0].as<const T>() + begin;
+    if (call.wants(0)) {
+      T *y = call.out[0].as<T>() + begin;
+      GRADC_INDEPENDENT
+      for (int64_t i = 0; i < size; ++i) y[i] = x[i] * mask[i];
+    }
+    if (call.wants(1)) std::copy(mask, mask + size, call.out[1].as<T>() + begin);
+  }
+
+  void draw(const KernelCall &call, int64_t begin, int64_t size, T *mask) const {
+    const bool isDropping = attrs.keep < 1 && (call.isTraining || attrs.alwaysDrops);
+    if (!isDropping) return std::fill(mask, mask + size, T{1});
+    const RandomStream random(call.random);
+    const double keep = attrs.keep;
+    const T factor = static_cast<T>(1 / keep);
+    for (int64_t i = 0; i < size; ++i)
+      mask[i] = random.uniform(static_cast<uint64_t>(begin + i)) < keep ? factor : T{0};
+  }
+
+  DropoutAttrs attrs;
+  unsigned threads;
+};
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> dropout(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(site.out[0].dtype) || site.out[1].size() != site.in[0].size()) return kernel;
+  dispatchFloating(site.out[0].dtype, [&](auto zero) {
+    kernel = std::make_unique<DropoutKernel<decltype(zero)>>(dropoutAttrs(*site.kind), site.threads);
+  });
+  return kernel;
+}
+
+// Inputs dy, mask.
+std::unique_ptr<PreparedKernel> dropoutBackward(const KernelSite &site) {
+  return site.in[1].size() == site.out[0].size() ? multiply(site) : nullptr;
+}
+
+}  // namespace gradc::fast

@@ -1,0 +1,136 @@
+// Element-wise sums, products, relu and copies. Tested by tests/fast_kernels_test.cc
+#include "ops/elementwise/cast.h"
+#include "ops/kit/kernel_dispatch.h"
+#include "runtime/kernels/elementwise/element_kernels.h"
+#include "runtime/kernels/factories.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+constexpr int64_t kBlock = 512;  // elements of a sum held in an array
+
+/// Adds in the order of the operands, as the reference kernel does.
+template <class T> class SumKernel : public PreparedKernel {
+ public:
+  explicit SumKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    vectorFor(threads, call.out[0].size(), kElementGrain, [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += kBlock) addBlock(call, begin, std::min(kBlock, end - begin));
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  static void addBlock(const KernelCall &call, int64_t begin, int64_t size) {
+    T sum[kBlock];
+    std::memcpy(sum, call.in[0].as<const T>() + begin, static_cast<size_t>(size) * sizeof(T));
+    for (const TensorRef &operand : call.in.drop_front()) {
+      const T *term = operand.as<const T>() + begin;
+      for (int64_t i = 0; i < size; ++i) sum[i] += term[i];
+    }
+    std::memcpy(call.out[0].as<T>() + begin, sum, static_cast<size_t>(size) * sizeof(T));
+  }
+
+  unsigned threads;
+};
+
+class CopyKernel : public PreparedKernel {
+ public:
+  explicit CopyKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const char *from = call.in[0].as<const char>();
+    char *to = call.out[0].as<char>();
+    if (from == to) return;
+    parallelFor(threads, static_cast<int64_t>(call.out[0].bytes()), kElementGrain * 8, [=](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  unsigned threads;
+};
+
+/// Every element is the same number; the operand, if there is one, is not read.
+class FillKernel : public PreparedKernel {
+ public:
+  explicit FillKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    parallelFor(threads, call.out[0].size(), kElementGrain * 2, [&](int64_t begin, int64_t end) {
+      const int64_t length[] = {end - begin};
+      const TensorRef out{call.out[0].as<char>() + static_cast<size_t>(begin) * dtypeBytes(call.out[0].dtype),
+                          call.out[0].dtype, length};
+      KernelCall part = call;
+      part.out = out;
+      call.kind->op->kernel(part);
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  unsigned threads;
+};
+
+/// The reference kernel on slices, whose elements have another size in each operand.
+class CastKernel : public PreparedKernel {
+ public:
+  explicit CastKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const TensorRef &from = call.in[0], &to = call.out[0];
+    parallelFor(threads, to.size(), kElementGrain, [&](int64_t begin, int64_t end) {
+      const int64_t length[] = {end - begin};
+      auto slice = [&](const TensorRef &whole) {
+        return TensorRef{whole.as<char>() + static_cast<size_t>(begin) * dtypeBytes(whole.dtype), whole.dtype, length};
+      };
+      castTensor(slice(from), slice(to));
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  unsigned threads;
+};
+
+}  // namespace
+
+// NaN stays NaN.
+std::unique_ptr<PreparedKernel> relu(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x <= 0 ? decltype(x){0} : x; }>(site);
+}
+
+// Inputs dy, y.
+std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return keptWhere(y, dy); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> add(const KernelSite &site) {
+  if (site.in.size() == 2) return elementKernel<[](auto a, auto b) { return a + b; }>(site);
+  if (site.out[0].dtype == DType::Float32) return std::make_unique<SumKernel<float>>(site);
+  if (site.out[0].dtype == DType::Float64) return std::make_unique<SumKernel<double>>(site);
+  return nullptr;
+}
+
+std::unique_ptr<PreparedKernel> subtract(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return a - b; }>(site);
+}
+
+std::unique_ptr<PreparedKernel> multiply(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return a * b; }>(site);
+}
+
+std::unique_ptr<PreparedKernel> cast(const KernelSite &site) {
+  return site.wants(0) ? std::make_unique<CastKernel>(site) : nullptr;
+}
+
+std::unique_ptr<PreparedKernel> fill(const KernelSite &site) {
+  return site.wants(0) ? std::make_unique<FillKernel>(site) : nullptr;
+}
+
+std::unique_ptr<PreparedKernel> copy(const KernelSite &site) { return std::make_unique<CopyKernel>(site); }
+
+}  // namespace gradc::fast

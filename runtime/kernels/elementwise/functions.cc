@@ -1,0 +1,188 @@
+// Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
+// runtime/kernels/elementwise/float_functions.h and float_activations.h in loops. sigmoid and tanh of float32 are oneDNN's, which are
+// faster; oneDNN's exp is not used, because it turns a NaN into infinity. Tested by tests/fast_kernels_test.cc
+#include "runtime/kernels/elementwise/float_activations.h"
+
+#include "ops/elementwise/formula.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
+#include "runtime/kernels/elementwise/element_kernels.h"
+#include "runtime/kernels/factories.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+template <class T> T absolute(T x) { return x < 0 ? -x : x; }
+
+/// y = F(a[, b]), where F takes the sine or cosine of its last operand, block by block. Blocks with a number beyond
+/// kReducible use `Any` instead; where both are valid, they give the same bits.
+template <class T, auto F, auto Any> class CircularKernel : public PreparedKernel {
+ public:
+  explicit CircularKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *a = call.in[0].as<const T>(), *x = call.in.back().as<const T>();
+    T *y = call.out[0].as<T>();
+    vectorFor(threads, call.out[0].size(), kElementGrain, [=](int64_t begin, int64_t end) {
+      for (; begin < end; begin += kBlock) {
+        const int64_t last = std::min(begin + kBlock, end);
+        int numFar = 0;
+        for (int64_t i = begin; i < last; ++i) numFar += !(absolute(x[i]) <= static_cast<T>(math::kReducible));
+        if (numFar != 0) {
+          for (int64_t i = begin; i < last; ++i) y[i] = Any(a[i], x[i]);
+          continue;
+        }
+        GRADC_INDEPENDENT
+        for (int64_t i = begin; i < last; ++i) y[i] = F(a[i], x[i]);
+      }
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  static constexpr int64_t kBlock = 512;
+  unsigned threads;
+};
+
+template <auto F, auto Any> std::unique_ptr<PreparedKernel> circular(const KernelSite &site) {
+  if (site.out[0].dtype == DType::Float32) return std::make_unique<CircularKernel<float, F, Any>>(site);
+  if (site.out[0].dtype == DType::Float64) return std::make_unique<CircularKernel<double, F, Any>>(site);
+  return nullptr;
+}
+
+class EltwiseKernel : public PreparedKernel {
+ public:
+  EltwiseKernel(const KernelSite &site, dnnl::algorithm algorithm) {
+    using Forward = dnnl::eltwise_forward;
+    const dnnl::memory::desc flat = denseDesc(site.out[0].size(), Layout::Plain);
+    const Forward::primitive_desc desc = elementwiseDescOf(algorithm, flat, 0.0f);
+    step.input(DNNL_ARG_SRC, flat, flat);
+    step.output(DNNL_ARG_DST, flat, flat);
+    step.finish(Forward(desc), desc.scratchpad_desc());
+  }
+  void run(const KernelCall &call) override { step.run({call.in[0].data, call.out[0].data}, call.workspace); }
+  size_t workspaceBytes() const override { return step.bytes(); }
+
+ private:
+  DnnlStep step;
+};
+
+/// oneDNN's function for float32 if it has one, else F.
+template <auto F> std::unique_ptr<PreparedKernel> byDnnl(const KernelSite &site, dnnl::algorithm algorithm) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const bool isMade = site.out[0].dtype == DType::Float32 &&
+                      guarded(site, [&] { kernel = std::make_unique<EltwiseKernel>(site, algorithm); });
+  return isMade ? std::move(kernel) : elementKernel<F>(site);
+}
+
+constexpr auto kExp = [](auto x) { return math::exp(x); };
+constexpr auto kSigmoid = [](auto x) { return math::sigmoid(x); };
+constexpr auto kTanh = [](auto x) { return math::tanh(x); };
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) { return elementKernel<kExp>(site); }
+std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::expm1(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> exponentialLessOneBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::exp(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> logarithm(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::log(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> logarithmOfOneMore(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::log1p(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) {
+  return byDnnl<kSigmoid>(site, dnnl::algorithm::eltwise_logistic);
+}
+std::unique_ptr<PreparedKernel> tangent(const KernelSite &site) {
+  return byDnnl<kTanh>(site, dnnl::algorithm::eltwise_tanh);
+}
+
+std::unique_ptr<PreparedKernel> sine(const KernelSite &site) {
+  return circular<[](auto, auto x) { return math::sin(x); }, [](auto, auto x) { return math::sinOfAny(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> cosine(const KernelSite &site) {
+  return circular<[](auto, auto x) { return math::cos(x); }, [](auto, auto x) { return math::cosOfAny(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> sineBackward(const KernelSite &site) {
+  return circular<[](auto dy, auto x) { return dy * math::cos(x); },
+                  [](auto dy, auto x) { return dy * math::cosOfAny(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> cosineBackward(const KernelSite &site) {
+  return circular<[](auto dy, auto x) { return dy * -math::sin(x); },
+                  [](auto dy, auto x) { return dy * -math::sinOfAny(x); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> errorFunction(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::erf(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) {
+    return dy * (static_cast<decltype(x)>(1.1283791670955125739) * math::expOfNonPositive(-x * x));
+  }>(site);
+}
+
+// Gradients have inputs dy, x.
+std::unique_ptr<PreparedKernel> logSigmoid(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::logSigmoid(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> logSigmoidBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::logSigmoidSlope(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> silu(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::silu(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> siluBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::siluSlope(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> mish(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::mish(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> mishBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::mishSlope(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> gelu(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::gelu(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> geluBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::geluSlope(x); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
+  switch (activationType(*site.kind)) {
+    case ActType::Relu: return relu(site);
+    case ActType::Sigmoid: return sigmoid(site);
+    case ActType::Tanh: return tangent(site);
+    case ActType::Softrelu: return elementKernel<[](auto x) { return math::softplus(x); }>(site);
+    case ActType::Softsign: return elementKernel<[](auto x) { return softsign(x); }>(site);
+  }
+  return nullptr;
+}
+
+// Inputs dy, y[, x]; softsign's reads x.
+std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site) {
+  switch (activationType(*site.kind)) {
+    case ActType::Relu: return reluBackward(site);
+    case ActType::Sigmoid: return sigmoidBackward(site);
+    case ActType::Tanh: return tangentBackward(site);
+    case ActType::Softrelu: return elementKernel<[](auto dy, auto y) { return dy * -math::expm1(-y); }>(site);
+    case ActType::Softsign:
+      return elementKernel<[](auto dy, auto x) {
+        const auto root = 1 + std::abs(x);
+        return dy * (1 / (root * root));
+      },
+                           2>(site);
+  }
+  return nullptr;
+}
+
+}  // namespace gradc::fast

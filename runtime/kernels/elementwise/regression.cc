@@ -1,0 +1,67 @@
+// Gradients of the regression outputs: the residual times a weight. Tested by tests/fast_kernels_test.cc
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/elementwise/element_kernels.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/elementwise/float_functions.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+/// dx = Residual(f, label, weight). Inputs f, label; MXNet's operators have inputs label, f, and a second output, the zero
+/// gradient of the label.
+template <class T, auto Residual, bool isMxnets> class ResidualKernel : public PreparedKernel {
+ public:
+  explicit ResidualKernel(const KernelSite &site) : threads(site.threads) {}
+
+  void run(const KernelCall &call) override {
+    if (isMxnets && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
+    if (!call.wants(0)) return;
+    const TensorRef &labels = call.in[!isMxnets];
+    const T *f = call.in[isMxnets].as<const T>(), *label = labels.as<const T>();
+    const T weight = static_cast<T>(regressionWeight(*call.kind, labels));
+    T *dx = call.out[0].as<T>();
+    mapElements(call.out[0].size(), threads, [=](int64_t i) { dx[i] = Residual(f[i], label[i], weight); });
+  }
+
+ private:
+  unsigned threads;
+};
+
+template <auto Residual, bool isMxnets> std::unique_ptr<PreparedKernel> residual(const KernelSite &site) {
+  const DType type = site.out[0].dtype;
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(type) || any_of(site.in, [&](const TensorRef &in) { return in.dtype != type; }))
+    return kernel;
+  dispatchFloating(
+      type, [&](auto zero) { kernel = std::make_unique<ResidualKernel<decltype(zero), Residual, isMxnets>>(site); });
+  return kernel;
+}
+
+constexpr auto kDifference = [](auto f, auto label, auto weight) { return weight * (f - label); };
+constexpr auto kDifferenceOfSigmoid = [](auto x, auto label, auto weight) {
+  return weight * (math::sigmoid(x) - label);
+};
+constexpr auto kSign = [](auto f, auto label, auto weight) { return f > label ? weight : -weight; };
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> linearRegressionGrad(const KernelSite &site) {
+  return residual<kDifference, false>(site);
+}
+std::unique_ptr<PreparedKernel> logisticRegressionGrad(const KernelSite &site) {
+  return residual<kDifferenceOfSigmoid, false>(site);
+}
+std::unique_ptr<PreparedKernel> maeRegressionGrad(const KernelSite &site) { return residual<kSign, false>(site); }
+std::unique_ptr<PreparedKernel> differenceRegressionBackward(const KernelSite &site) {
+  return residual<kDifference, true>(site);
+}
+std::unique_ptr<PreparedKernel> maeRegressionBackward(const KernelSite &site) { return residual<kSign, true>(site); }
+
+}  // namespace gradc::fast

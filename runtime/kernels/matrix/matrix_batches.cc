@@ -1,0 +1,99 @@
+// linalg_gemm and attention on interleaved projections, matrix product by matrix product.
+// Tested by tests/fast_kernels_test.cc
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/linear/interleaved_matmul.h"
+#include "ops/linear/linalg_gemm.h"
+#include "runtime/kernels/matrix/batched_product.h"
+#include "runtime/kernels/factories.h"
+
+namespace gradc::fast {
+namespace {
+
+template <class T> void scale(MatrixView<T> matrix, int64_t rows, int64_t columns, T factor) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) matrix.data[i * matrix.rowStride + j] *= factor;
+}
+
+/// MatrixProducts::compute, divided among threads.
+template <class T, class Products> void computeFast(unsigned threads, const Products &products) {
+  const auto [m, n, k] = products.extents;
+  forProducts(threads, products.count, m * n * k, [&](int64_t i) {
+    const MatrixView<const T> a = products.a.at(i), b = products.b.at(i);
+    const MatrixView<T> out = products.out.at(i);
+    gradc::multiply(Gemm<T>{products.transA, products.transB, m, n, k, a.data, b.data, a.rowStride, b.rowStride, T{0},
+                            out.data, out.rowStride});
+    if (products.factor != 1) scale(out, m, n, static_cast<T>(products.factor));
+  });
+}
+
+/// The products of one operator: run<T>(call, compute).
+template <class T, class Operator> class MatrixBatchKernel : public PreparedKernel {
+ public:
+  explicit MatrixBatchKernel(unsigned threads) : threads(threads) {}
+  void run(const KernelCall &call) override {
+    Operator::template run<T>(call, [&](const auto &products) { computeFast<T>(threads, products); });
+  }
+
+ private:
+  unsigned threads;
+};
+
+template <class Operator> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
+  dispatchFloating(site.in[0].dtype, [&](auto zero) {
+    kernel = std::make_unique<MatrixBatchKernel<decltype(zero), Operator>>(site.threads);
+  });
+  return kernel;
+}
+
+struct GemmForward {
+  template <class T, class F> static void run(const KernelCall &call, F compute) { gemmProducts<T>(call, compute); }
+};
+struct GemmBackward {
+  template <class T, class F> static void run(const KernelCall &call, F compute) { gemmGradients<T>(call, compute); }
+};
+template <AttentionLayout layout> struct QueryKey {
+  template <class T, class F> static void run(const KernelCall &call, F compute) {
+    queryKeyProducts<T, layout>(call, compute);
+  }
+};
+template <AttentionLayout layout> struct QueryKeyBackward {
+  template <class T, class F> static void run(const KernelCall &call, F compute) {
+    queryKeyGradients<T, layout>(call, compute);
+  }
+};
+template <AttentionLayout layout> struct Values {
+  template <class T, class F> static void run(const KernelCall &call, F compute) {
+    valueProducts<T, layout>(call, compute);
+  }
+};
+template <AttentionLayout layout> struct ValuesBackward {
+  template <class T, class F> static void run(const KernelCall &call, F compute) {
+    valueGradients<T, layout>(call, compute);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> linalgGemm(const KernelSite &site) { return make<GemmForward>(site); }
+std::unique_ptr<PreparedKernel> linalgGemmBackward(const KernelSite &site) { return make<GemmBackward>(site); }
+
+std::unique_ptr<PreparedKernel> selfQueryKey(const KernelSite &site) { return make<QueryKey<kSelfAttention>>(site); }
+std::unique_ptr<PreparedKernel> selfQueryKeyBackward(const KernelSite &site) {
+  return make<QueryKeyBackward<kSelfAttention>>(site);
+}
+std::unique_ptr<PreparedKernel> selfValues(const KernelSite &site) { return make<Values<kSelfAttention>>(site); }
+std::unique_ptr<PreparedKernel> selfValuesBackward(const KernelSite &site) {
+  return make<ValuesBackward<kSelfAttention>>(site);
+}
+std::unique_ptr<PreparedKernel> crossQueryKey(const KernelSite &site) { return make<QueryKey<kCrossAttention>>(site); }
+std::unique_ptr<PreparedKernel> crossQueryKeyBackward(const KernelSite &site) {
+  return make<QueryKeyBackward<kCrossAttention>>(site);
+}
+std::unique_ptr<PreparedKernel> crossValues(const KernelSite &site) { return make<Values<kCrossAttention>>(site); }
+std::unique_ptr<PreparedKernel> crossValuesBackward(const KernelSite &site) {
+  return make<ValuesBackward<kCrossAttention>>(site);
+}
+
+}  // namespace gradc::fast

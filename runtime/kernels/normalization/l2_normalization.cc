@@ -1,0 +1,84 @@
+// L2Normalization and its gradient. Squares are added up in double precision, where they do not overflow.
+// Tested by tests/fast_kernels_test.cc
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/reduction/softmax_rows.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+template <class T> class ForwardKernel : public PreparedKernel {
+ public:
+  ForwardKernel(const KernelSite &site, const AxisRows &rows)
+      : rows(rows), eps(l2Eps(*site.kind)), threads(site.threads) {}
+
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>();
+    T *y = call.wants(0) ? call.out[0].as<T>() : nullptr, *norms = call.wants(1) ? call.out[1].as<T>() : nullptr;
+    forRowBlocks(rows, threads, [=, this](RowBlock block) {
+      double totals[kRowBlock];
+      T scales[kRowBlock];
+      sumRows<double>(
+          rows, block, [=](int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); }, totals);
+      for (int64_t r = 0; r < block.width; ++r) {
+        const double norm = std::sqrt(totals[r] + eps);
+        scales[r] = static_cast<T>(1 / norm);
+        if (norms) norms[rowNumber(rows, block) + r] = static_cast<T>(norm);
+      }
+      const T *scale = scales;
+      if (y) forElements(rows, block, [=](int64_t i, int64_t r) { y[i] = x[i] * scale[r]; });
+    });
+  }
+
+ private:
+  AxisRows rows;
+  double eps;
+  unsigned threads;
+};
+
+// Inputs dy, y, norm: dx = (dy − y·Σ dy·y)/norm.
+template <class T> class BackwardKernel : public PreparedKernel {
+ public:
+  BackwardKernel(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}
+
+  void run(const KernelCall &call) override {
+    if (!call.wants(0)) return;
+    const T *dy = call.in[0].as<const T>(), *y = call.in[1].as<const T>(), *norms = call.in[2].as<const T>();
+    T *dx = call.out[0].as<T>();
+    forRowBlocks(rows, threads, [=, this](RowBlock block) {
+      double totals[kRowBlock];
+      T sums[kRowBlock], scales[kRowBlock];
+      sumRows<T>(rows, block, [=](int64_t i) { return dy[i] * y[i]; }, totals);
+      for (int64_t r = 0; r < block.width; ++r) {
+        sums[r] = static_cast<T>(totals[r]);
+        scales[r] = T{1} / norms[rowNumber(rows, block) + r];
+      }
+      const T *sum = sums, *scale = scales;
+      forElements(rows, block, [=](int64_t i, int64_t r) { dx[i] = (dy[i] - y[i] * sum[r]) * scale[r]; });
+    });
+  }
+
+ private:
+  AxisRows rows;
+  unsigned threads;
+};
+
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
+  const AxisRows rows = l2Rows(*site.kind, site.in[0].shape);
+  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, rows); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site) { return make<ForwardKernel>(site); }
+std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
+
+}  // namespace gradc::fast

@@ -1,0 +1,89 @@
+// softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of another
+// type, are left to the reference kernels. Tested by tests/fast_kernels_test.cc
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/reduction/softmax_rows.h"
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+template <class T> class ForwardKernel : public PreparedKernel {
+ public:
+  ForwardKernel(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
+      : rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    const RowSoftmax<T> softmax{call.in[0].as<const T>(), call.out[0].as<T>(), factor, isLog};
+    forRowBlocks(rows, threads, [&](RowBlock block) { softmax.run(rows, block); });
+  }
+
+ private:
+  AxisRows rows;
+  T factor;
+  bool isLog;
+  unsigned threads;
+};
+
+// Inputs dy, …, y: dx = y·(dy − Σ dy·y)·factor, or (dy − exp(y)·Σ dy)·factor.
+template <class T> class BackwardKernel : public PreparedKernel {
+ public:
+  BackwardKernel(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
+      : rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    forRowBlocks(rows, threads, [&](RowBlock block) {
+      const T *dy = call.in[0].as<const T>(), *y = call.in.back().as<const T>(), scale = factor;
+      T *dx = call.out[0].as<T>();
+      double totals[kRowBlock];
+      T sums[kRowBlock];
+      if (isLog) sumRows<T>(rows, block, [=](int64_t i) { return dy[i]; }, totals);
+      else sumRows<T>(rows, block, [=](int64_t i) { return dy[i] * y[i]; }, totals);
+      for (int64_t r = 0; r < block.width; ++r) sums[r] = static_cast<T>(totals[r]);
+      const T *sum = sums;
+      if (isLog)
+        forElements(rows, block,
+                    [=](int64_t i, int64_t r) { dx[i] = (dy[i] - math::expOfNonPositive(y[i]) * sum[r]) * scale; });
+      else forElements(rows, block, [=](int64_t i, int64_t r) { dx[i] = y[i] * (dy[i] - sum[r]) * scale; });
+    });
+  }
+
+ private:
+  AxisRows rows;
+  T factor;
+  bool isLog;
+  unsigned threads;
+};
+
+template <template <class> class Kernel>
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, const SoftmaxAttrs &attrs) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const DType type = site.out[0].dtype;
+  if (!isFloatingKernelType(type) || site.in[0].dtype != type || site.in.back().dtype != type) return kernel;
+  if (attrs.hasLength || !site.wants(0) || site.out[0].shape.empty()) return kernel;
+  const std::optional<size_t> axis = normalizeAxis(attrs.axis, site.out[0].shape.size());
+  if (!axis) return kernel;
+  const AxisRows rows(site.out[0].shape, *axis);
+  dispatchFloating(type,
+                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(rows, attrs, site.threads); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> softmax(const KernelSite &site) {
+  return make<ForwardKernel>(site, softmaxAttrs(*site.kind));
+}
+std::unique_ptr<PreparedKernel> softmaxBackward(const KernelSite &site) {
+  return make<BackwardKernel>(site, softmaxAttrs(*site.kind));
+}
+std::unique_ptr<PreparedKernel> softmaxActivation(const KernelSite &site) {
+  return make<ForwardKernel>(site, softmaxActivationAttrs(*site.kind));
+}
+std::unique_ptr<PreparedKernel> softmaxActivationBackward(const KernelSite &site) {
+  return make<BackwardKernel>(site, softmaxActivationAttrs(*site.kind));
+}
+
+}  // namespace gradc::fast

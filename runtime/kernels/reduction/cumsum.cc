@@ -1,0 +1,64 @@
+// Running sums along an axis, and their gradient, which runs from the end. Rows are divided among threads, adjacent ones are
+// computed side by side; elements are added in order, as in the reference kernel. Tested by tests/fast_kernels_test.cc
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/reduction/softmax_rows.h"
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+template <class T, bool isReversed> class CumsumKernel : public PreparedKernel {
+ public:
+  CumsumKernel(const AxisRows &rows, unsigned threads) : rows(rows), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    forRowBlocks(rows, threads, [=, this](RowBlock block) {
+      if (rows.inner == 1) return alongRow(x + block.first, y + block.first);
+      double sums[kRowBlock] = {};
+      for (int64_t k = 0; k < rows.length; ++k) {
+        const int64_t at = block.first + index(k) * rows.inner;
+        GRADC_INDEPENDENT
+        for (int64_t r = 0; r < block.width; ++r) {
+          sums[r] += static_cast<double>(x[at + r]);
+          y[at + r] = static_cast<T>(sums[r]);
+        }
+      }
+    });
+  }
+
+ private:
+  int64_t index(int64_t k) const { return isReversed ? rows.length - 1 - k : k; }
+  void alongRow(const T *x, T *y) const {
+    double sum = 0;
+    for (int64_t k = 0; k < rows.length; ++k) {
+      sum += static_cast<double>(x[index(k)]);
+      y[index(k)] = static_cast<T>(sum);
+    }
+  }
+
+  AxisRows rows;
+  unsigned threads;
+};
+template <class T> using FromFirst = CumsumKernel<T, false>;
+template <class T> using FromLast = CumsumKernel<T, true>;
+
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const DType type = site.out[0].dtype;
+  if (!isFloatingKernelType(type) || site.in[0].dtype != type) return kernel;
+  const AxisRows rows = cumsumRows(*site.kind, site.out[0].shape);
+  dispatchFloating(type, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(rows, site.threads); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> cumsum(const KernelSite &site) { return make<FromFirst>(site); }
+std::unique_ptr<PreparedKernel> cumsumBackward(const KernelSite &site) { return make<FromLast>(site); }
+
+}  // namespace gradc::fast

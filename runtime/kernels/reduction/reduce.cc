@@ -1,0 +1,85 @@
+// Sums and means over axes, and their gradients, which repeat along axes. Tested by tests/fast_kernels_test.cc
+#include "ops/kit/kernel_dispatch.h"
+#include "ops/reduction/reduce_axes.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/part_view.h"
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+template <class T> class SumKernel : public PreparedKernel {
+ public:
+  SumKernel(const PartView &parts, double factor, unsigned threads) : parts(parts), factor(factor), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    sumParts<T>(parts, threads, call.workspace, Elements<T>{x},
+                [=, this](int64_t c, double total) { y[c] = static_cast<T>(total * factor); });
+  }
+  size_t workspaceBytes() const override { return sumPartsBytes<T>(parts); }
+
+ private:
+  PartView parts;
+  double factor;
+  unsigned threads;
+};
+
+template <class T> class RepeatKernel : public PreparedKernel {
+ public:
+  RepeatKernel(const PartView &parts, double factor, unsigned threads)
+      : parts(parts), factor(static_cast<T>(factor)), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>(), scale = factor;
+    T *y = call.out[0].as<T>();
+    mapParts(parts, threads, [=](int64_t i, int64_t c) { y[i] = x[c] * scale; });
+  }
+
+ private:
+  PartView parts;
+  T factor;
+  unsigned threads;
+};
+
+/// The kernel between a whole and a part of shape `part`. Means are sums times 1/n, with n elements per sum.
+template <template <class> class Kernel>
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole, Dims part, bool isMean, Layout layout) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(site.out[0].dtype) || site.in[0].dtype != site.out[0].dtype) return kernel;
+  const std::optional<PartView> parts = partView(whole, part, layout);
+  if (!parts) return kernel;
+  const double factor = isMean ? 1 / static_cast<double>(parts->view.count()) : 1;
+  dispatchFloating(site.out[0].dtype,
+                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(*parts, factor, site.threads); });
+  return kernel;
+}
+
+std::unique_ptr<PreparedKernel> sumOrMean(const KernelSite &site, bool isMean) {
+  const Dims whole = site.in[0].shape;
+  return make<SumKernel>(site, whole, keptShape(site.kind->params<ReduceParams>(), whole), isMean, site.in[0].layout);
+}
+
+std::unique_ptr<PreparedKernel> repeatOverAxes(const KernelSite &site, bool isMean) {
+  const Dims whole = site.out[0].shape;
+  return make<RepeatKernel>(site, whole, keptShape(site.kind->params<ReduceParams>(), whole), isMean,
+                            site.out[0].layout);
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> sum(const KernelSite &site) { return sumOrMean(site, false); }
+std::unique_ptr<PreparedKernel> mean(const KernelSite &site) { return sumOrMean(site, true); }
+std::unique_ptr<PreparedKernel> sumBackward(const KernelSite &site) { return repeatOverAxes(site, false); }
+std::unique_ptr<PreparedKernel> meanBackward(const KernelSite &site) { return repeatOverAxes(site, true); }
+
+std::unique_ptr<PreparedKernel> sumDown(const KernelSite &site) {
+  return make<SumKernel>(site, site.in[0].shape, site.out[0].shape, false, site.in[0].layout);
+}
+std::unique_ptr<PreparedKernel> repeat(const KernelSite &site) {
+  return make<RepeatKernel>(site, site.out[0].shape, site.in[0].shape, false, site.out[0].layout);
+}
+
+}  // namespace gradc::fast
