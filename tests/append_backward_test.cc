@@ -2,7 +2,7 @@
 #include "tests/support/backward_programs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include <gtest/gtest.h>
 

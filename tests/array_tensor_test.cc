@@ -3,7 +3,7 @@
 #include "tests/support/array_programs.h"
 #include "tests/support/backward_programs.h"
 
-#include "formats/blocks/array_lengths.h"
+#include "formats/blocks/arrays/array_lengths.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include "tests/support/program_desc_bytes.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/block_gradient.h"
-#include "formats/blocks/minimize.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/graph/block_gradient.h"
+#include "formats/blocks/backward/minimize.h"
 
 #include "llvm/ADT/StringSet.h"
 

@@ -5,7 +5,7 @@
 #include "tests/support/differences.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/graph/block_gradient.h"
 #include "runtime/arrays/elements.h"
 
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"
 
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/graph/block_gradient.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"

@@ -2,8 +2,8 @@
 #include "tests/support/block_programs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/block_program.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_program.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include "tests/support/rule_samples.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/block_gradient.h"
-#include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/graph/block_gradient.h"
+#include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/ops/op_row.h"
 #include "runtime/arrays/elements.h"
 

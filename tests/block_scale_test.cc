@@ -5,9 +5,9 @@
 #include "tests/support/program_desc_bytes.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/graph_of_blocks.h"
-#include "formats/blocks/program_desc.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/files/program_desc.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "tests/support/draw_blocks.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/graph/block_gradient.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,7 +2,7 @@
 #include "tests/support/backward_programs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/copy_overwritten.h"
+#include "formats/blocks/backward/copy_overwritten.h"
 
 #include "llvm/ADT/StringExtras.h"
 

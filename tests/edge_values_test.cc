@@ -1,7 +1,7 @@
 // Values, slopes and second derivatives at the edges of the types' ranges, on both backends, against numbers that
 // tests/edge_values.py computed with enough digits: testdata/edge_values.txt.
-#include "formats/blocks/block_file.h"
-#include "formats/blocks/graph_of_blocks.h"
+#include "formats/blocks/files/block_file.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
 #include "runtime/arrays/elements.h"
 #include "runtime/session/session.h"
 #include "tests/support/block_runs.h"

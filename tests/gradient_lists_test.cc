@@ -2,7 +2,7 @@
 #include "tests/support/backward_programs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/prune_gradients.h"
+#include "formats/blocks/backward/gradients/prune_gradients.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include "tests/support/recorded_arrays.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/graph_of_blocks.h"
-#include "formats/blocks/minimize.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/backward/minimize.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 

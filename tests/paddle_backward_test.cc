@@ -4,7 +4,7 @@
 #include "tests/support/block_runs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/minimize.h"
+#include "formats/blocks/backward/minimize.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include "tests/support/recorded_arrays.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/graph_of_blocks.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"

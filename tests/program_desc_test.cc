@@ -1,6 +1,6 @@
 // Programs as Paddle saves them: protocol buffers against the JSON of the same programs.
-#include "formats/blocks/program_desc.h"
-#include "formats/blocks/wire_format.h"
+#include "formats/blocks/files/program_desc.h"
+#include "formats/blocks/files/wire_format.h"
 #include "tests/support/block_programs.h"
 #include "tests/support/dice.h"
 #include "tests/support/test_graph.h"

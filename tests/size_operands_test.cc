@@ -1,9 +1,9 @@
-#include "formats/blocks/size_operands.h"
+#include "formats/blocks/arrays/size_operands.h"
 
 #include "tests/support/block_programs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include <gtest/gtest.h>
 

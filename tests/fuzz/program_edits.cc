@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/draw_values.h"
 
-#include "formats/blocks/op_slots.h"
+#include "formats/blocks/tables/op_slots.h"
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,7 @@
 // Sound programs as files. Tested by tests/fuzz_programs_test.cc
 #include "tests/fuzz/programs.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/program/block_attrs.h"
 #include "ops/registry.h"
 #include "tests/support/backward_programs.h"
 #include "tests/support/block_runs.h"

@@ -4,9 +4,9 @@
 #include "tests/fuzz/grammar.h"
 #include "tests/fuzz/trial.h"
 
-#include "formats/blocks/block_gradient.h"
-#include "formats/blocks/minimize.h"
-#include "formats/blocks/resolve_request.h"
+#include "formats/blocks/graph/block_gradient.h"
+#include "formats/blocks/backward/minimize.h"
+#include "formats/blocks/backward/resolve_request.h"
 #include "ir/rules/verify.h"
 #include "passes/order/order_mutation.h"
 #include "runtime/arrays/elements.h"

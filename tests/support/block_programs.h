@@ -1,7 +1,7 @@
 // Shorthands for block programs, and the Paddle programs that tests compare with where they are available.
 #pragma once
 
-#include "formats/blocks/block_file.h"
+#include "formats/blocks/files/block_file.h"
 
 #include <string>
 #include <vector>

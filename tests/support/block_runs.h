@@ -1,8 +1,8 @@
 // Programs of blocks and the graphs made of them, run on values.
 #pragma once
 
-#include "formats/blocks/append_backward.h"
-#include "formats/blocks/block_file.h"
+#include "formats/blocks/backward/append_backward.h"
+#include "formats/blocks/files/block_file.h"
 #include "runtime/arrays/npy.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -3,7 +3,7 @@
 #include "tests/support/block_programs.h"
 #include "tests/support/dice.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include "llvm/ADT/STLExtras.h"
 

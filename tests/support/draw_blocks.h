@@ -1,7 +1,7 @@
 // Random programs of blocks: straight lines, names written several times, loops and branches within each other.
 #pragma once
 
-#include "formats/blocks/block_program.h"
+#include "formats/blocks/program/block_program.h"
 #include "ir/graph/context.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 
 #include "tests/support/wire_bytes.h"
 
-#include "formats/blocks/fluid_types.h"
+#include "formats/blocks/program/fluid_types.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/graph/block_gradient.h"
 #include "passes/gradient/gradient.h"
 
 using namespace llvm;

@@ -3,7 +3,7 @@
 
 #include "tests/support/array_programs.h"
 
-#include "formats/blocks/append_backward.h"
+#include "formats/blocks/backward/append_backward.h"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 // A program for each operator type of Paddle's that has a gradient.
 #pragma once
 
-#include "formats/blocks/block_file.h"
+#include "formats/blocks/files/block_file.h"
 
 #include <string>
 #include <vector>

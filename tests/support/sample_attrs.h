@@ -3,7 +3,7 @@
 
 #include "tests/support/rule_samples.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

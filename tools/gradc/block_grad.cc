@@ -3,9 +3,9 @@
 
 #include "block_input.h"
 
-#include "formats/blocks/append_backward.h"
-#include "formats/blocks/minimize.h"
-#include "formats/blocks/resolve_request.h"
+#include "formats/blocks/backward/append_backward.h"
+#include "formats/blocks/backward/minimize.h"
+#include "formats/blocks/backward/resolve_request.h"
 #include "ir/rules/verify.h"
 #include "passes/inference/infer.h"
 

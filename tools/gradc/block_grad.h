@@ -3,7 +3,7 @@
 
 #include "tool.h"
 
-#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/graph/block_gradient.h"
 
 namespace gradc {
 

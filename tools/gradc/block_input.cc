@@ -1,7 +1,7 @@
 // Tested by tests/golden_test.cc, cases F_blocks_*
 #include "block_input.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include "llvm/ADT/StringSet.h"
 

@@ -3,7 +3,7 @@
 
 #include "tool.h"
 
-#include "formats/blocks/graph_of_blocks.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
 
 namespace gradc {
 

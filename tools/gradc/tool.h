@@ -7,7 +7,7 @@
 #include "output.h"
 #include "render.h"
 
-#include "formats/blocks/block_file.h"
+#include "formats/blocks/files/block_file.h"
 #include "formats/json/reader.h"
 
 namespace gradc {

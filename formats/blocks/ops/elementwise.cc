@@ -1,5 +1,5 @@
 // Operators on elements: functions, arithmetic of two tensors, comparisons, constants. Tested by tests/block_graph_test.cc
-#include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

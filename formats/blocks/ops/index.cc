@@ -1,6 +1,6 @@
 // Rows and elements by index. Tested by tests/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
-#include "formats/blocks/stacked_arrays.h"
+#include "formats/blocks/arrays/stacked_arrays.h"
 
 using namespace llvm;
 
@@ -142,7 +142,7 @@ void kthValue(OpTranslation &op) {
   op.out("Indices", last(OpTranslation::output(both, 1)));
 }
 
-// Arrays are stacked (formats/blocks/stacked_arrays.h).
+// Arrays are stacked (formats/blocks/arrays/stacked_arrays.h).
 void readFromArray(OpTranslation &op) {
   const Value element =
       op.emit("take", {op.in("X"), op.in("I")}, {{"axis", std::string("0")}, {"mode", std::string("raise")}});

@@ -1,8 +1,8 @@
 // Tested by tests/block_graph_test.cc
 #include "formats/blocks/ops/op_translation.h"
 
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/json_stream.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/json_stream.h"
 #include "ir/graph/context.h"
 
 #include <cmath>

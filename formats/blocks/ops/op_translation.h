@@ -2,7 +2,7 @@
 // the caller reports the first; values after it are invalid, and rows need not check. Tested by tests/block_graph_test.cc
 #pragma once
 
-#include "formats/blocks/block_program.h"
+#include "formats/blocks/program/block_program.h"
 #include "ir/graph/graph_builder.h"
 
 #include <functional>

@@ -1,0 +1,28 @@
+// Tested by tests/append_backward_test.cc
+#include "formats/blocks/backward/rename_taken.h"
+
+#include "formats/blocks/program/unused_names.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+void renameTakenGradients(BlockProgram &program, uint32_t block, size_t firstOp, IdMap<TextId> to, const NameSet &kept,
+                          GradientNames &names, GradientMaker &maker) {
+  UnusedNames unused(program.texts);
+  for (BlockOp &op : MutableArrayRef(program.blocks[block].ops).drop_front(firstOp)) {
+    forEachVariable(op.inputs, [&](TextId &name) {
+      auto found = to.find(name.value);
+      if (found != to.end()) name = found->second;
+    });
+    forEachVariable(op.outputs, [&](TextId &name) {
+      if (!names.isGradient(name) || !program.find(block, name) || kept.contains(name)) return;
+      const TextId taken = name;
+      name = unused.make((program.text(taken) + "_").str());
+      to[taken.value] = name;
+    });
+  }
+  for (auto [from, name] : to) maker.rename(TextId(from), name);
+}
+
+}  // namespace gradc

@@ -1,0 +1,133 @@
+// Tested by tests/append_backward_test.cc
+#include "formats/blocks/backward/resolve_request.h"
+
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/graph/first_reads.h"
+#include "formats/blocks/tables/gradient_forms.h"
+#include "formats/blocks/program/named_variables.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+namespace {
+
+constexpr int64_t kNoRole = 4096;  // value of op_role
+
+/// Every loop and branch has a block and a variable that decides.
+Error checkFlow(const BlockProgram &program) {
+  for (uint32_t block = 0; block < program.blocks.size(); ++block)
+    for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
+      const BlockOp &op = program.blocks[block].ops[at];
+      const StringRef type = program.text(op.type);
+      const StringRef slot = type == "while" ? "Condition" : type == "conditional_block" ? "Cond" : "";
+      if (slot.empty()) continue;
+      ArrayRef<TextId> conditions = program.variables(op.inputs, slot);
+      if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
+        return failureAt(program, block, at, ErrorKind::BadEntry,
+                         "expected one variable in slot '" + slot + "' and a block");
+    }
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program, const FluidRequest &request) {
+  ResolvedRequest resolved;
+  if (request.block >= program.blocks.size())
+    return Failure(ErrorKind::UnknownName, "the program has no block " + Twine(request.block));
+  if (Error error = checkFlow(program)) return error;
+  if (Error error = checkFirstReads(program)) return error;
+  constexpr uint32_t kMostCalls = 1000;  // a name that is taken grows with each
+  if (request.priorCalls > kMostCalls)
+    return Failure(ErrorKind::TooLarge,
+                   Twine(request.priorCalls) + " earlier calls on the program, expected at most " + Twine(kMostCalls));
+  if (request.targets.empty()) return Failure(ErrorKind::MissingAttr, "no target is given, expected at least one");
+  if (!request.targetGradients.empty() && request.targetGradients.size() != request.targets.size())
+    return Failure(ErrorKind::HeadCount, Twine(request.targets.size()) + " targets with " +
+                                             Twine(request.targetGradients.size()) + " gradients");
+  if (Error error = findVariables(program, request.block, request.targets, "target", resolved.targets)) return error;
+  if (Error error = findVariables(program, request.block, request.inputs, "input", resolved.inputs)) return error;
+  for (const std::string &name : request.noGrad) {
+    Expected<TextId> id = findAnywhere(program, name, "no-gradient variable");
+    if (!id) return id.takeError();
+    resolved.noGradNames.push_back(*id);
+  }
+  for (const ErrorClip &clip : request.errorClips) {
+    Expected<TextId> variable = findVariable(program, request.block, clip.variable, "clipped variable");
+    if (!variable) return variable.takeError();
+    resolved.errorClips[variable->value] =
+        context.attrs({{"max", floatAttrText(AttrTag::Float, clip.max)},
+                       {"min", floatAttrText(AttrTag::Float, clip.min)},
+                       {"mkldnn_data_type", stringAttrText(AttrTag::String, "float32")},
+                       {"op_role", intAttrText(AttrTag::Int, kNoRole)},
+                       {"op_role_var", stringsAttrText(AttrTag::Strings, {})},
+                       {"use_mkldnn", boolAttrText(false)}});
+  }
+  for (TextId target : resolved.targets)
+    if (!program.find(request.block, target))
+      return Failure(ErrorKind::ForeignEntry,
+                     "target '" + program.text(target) + "' is not a variable of block " + Twine(request.block));
+  if (request.api == FluidRequest::Api::AppendBackward)
+    if (Error error = checkLoss(program, request.block, resolved.targets[0])) return error;
+  return resolved;
+}
+
+Error checkGradientNames(const BlockProgram &program) {
+  for (uint32_t block = 0; block < program.blocks.size(); ++block)
+    for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
+      const BlockOp &op = program.blocks[block].ops[at];
+      for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+        for (const BlockSlot &slot : *slots)
+          for (TextId name : slot.variables) {
+            if (!program.text(name).contains("@GRAD")) continue;
+            return failureAt(program, block, at, ErrorKind::AmbiguousName,
+                             "'" + program.text(name) + "' in slot '" + program.text(slot.name) +
+                                 "' has a name of a gradient, in a program that has no gradients yet");
+          }
+    }
+  return Error::success();
+}
+
+std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, ArrayRef<TextId> targets) {
+  std::vector<TextId> flagged;
+  for (TextId name : targets) {
+    BlockVariable &target = *program.find(block, name);
+    if (!target.stopsGradient) continue;
+    target.stopsGradient = false;
+    flagged.push_back(name);
+  }
+  return flagged;
+}
+
+std::vector<TextId> parametersOf(const BlockProgram &program, const FluidRequest &request) {
+  std::vector<TextId> names;
+  if (request.parameters)
+    for (const std::string &name : *request.parameters) names.push_back(program.texts.find(name));
+  else
+    for (const BlockParameter &parameter : program.parameters)
+      if (parameter.isTrainable) names.push_back(parameter.name);
+  erase_if(names, [&](TextId name) { return !name.isValid() || !program.declaringBlock(0, name); });
+  return names;
+}
+
+uint32_t callsOn(const BlockProgram &program) {
+  constexpr int64_t kBackward = 1;  // a bit of op_role
+  if (program.blocks.empty()) return 0;
+  DenseSet<const void *> attrs;
+  IdSet types;
+  const bool isDifferentiated = any_of(program.blocks[0].ops, [&](const BlockOp &op) {
+    const bool hasRole = attrs.insert(op.attrs.id()).second && intAttr(op.attrs, "op_role").value_or(0) & kBackward;
+    return hasRole || (types.insert(op.type.value).second && formOfGradient(program.text(op.type)));
+  });
+  if (!isDifferentiated) return 0;
+  uint32_t most = 1;
+  for (const BlockVariable &variable : program.blocks[0].variables) {
+    uint32_t number = 0;
+    for (StringRef name = program.text(variable.name); name.consume_front("grad/");) ++number;
+    most = std::max(most, number);
+  }
+  return most;
+}
+
+}  // namespace gradc

@@ -1,0 +1,272 @@
+// One block of a program as a graph. Its variables are the names it reads from enclosing blocks, its heads the names it writes
+// there. A gradient block also has variables for values of its forward block at the same step. Tested by
+// tests/block_graph_test.cc and tests/block_backward_test.cc
+#pragma once
+
+#include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/graph/op_function.h"
+#include "formats/blocks/ops/op_translation.h"
+#include "ir/graph/graph_builder.h"
+
+#include <map>
+#include <memory>
+
+namespace gradc {
+
+/// A name as one block declares it.
+struct DeclaredName {
+  uint32_t block;
+  TextId name;
+  friend bool operator==(const DeclaredName &, const DeclaredName &) = default;
+  std::pair<uint32_t, uint32_t> key() const { return {block, name.value}; }
+};
+
+/// What a variable of a block's graph stands for.
+struct BlockInput {
+  enum class From : uint8_t {
+    Around,    // a name of an enclosing block
+    Forward,   // a value of the forward block, at the same step
+    Arriving,  // a gradient that the operator or the following step hands in
+    Carried,   // `recurrent`: what the following step hands in
+    Sum,       // the sum of gradients over the following steps
+  };
+  From from = From::Around;
+  DeclaredName name = {};  // not for Forward
+  Value value = {};        // for Forward: in the forward block's builder
+};
+
+struct BlockBody {
+  Graph graph;
+  std::vector<BlockInput> inputs;     // by variable, in id order
+  std::vector<bool> isRead;           // by input: more than its shape is read
+  std::vector<DeclaredName> results;  // the name each head is written to; empty for a gradient block
+  /// Position in `inputs`, by variable of the block's builder.
+  DenseMap<uint32_t, uint32_t> inputAt;
+  /// The heads after the results are values that gradient blocks read: their positions, by node and output in the block's
+  /// builder.
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
+  std::vector<uint32_t> ops;  // BlockOrigins, of this block
+};
+
+/// The operator that runs a block: `conditional_block`, `while` or `recurrent`.
+enum class BlockOwner : uint8_t { Branch, Loop, Recurrent };
+
+/// The gradients that the owner of a gradient block hands in and takes out.
+struct GradientPorts {
+  struct Wanted {
+    enum class Kind : uint8_t {
+      Row,    // each step's gradient is a row of it
+      State,  // handed by a step to the preceding one
+      Sum,    // over the steps; in a branch, its own
+    };
+    TextId inside;   // the gradient's name in the block
+    TextId outside;  // what it is written to; @EMPTY@: not requested
+    TextId forward;  // the variable whose gradient it is
+    Kind kind = Kind::Sum;
+    TextId carried = {};  // for a state: the name under which a step finds what the following step made
+  };
+  uint32_t block;  // where the operator is
+  size_t op;
+  BlockOwner owner;
+  std::vector<std::pair<TextId, TextId>> arriving;  // names inside and outside
+  std::vector<Wanted> wanted;                       // rows come first
+};
+llvm::Expected<GradientPorts> recurrentPorts(const BlockProgram &program, uint32_t block, size_t op);
+llvm::Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t op);
+
+class BlockReader;
+
+/// The node that runs the forward block of a gradient block.
+struct ForwardFlow {
+  uint32_t block;
+  BlockReader *owner;
+  NodeId node;  // in the owner's builder
+  const BlockBody *body;
+  llvm::ArrayRef<uint32_t> operands;  // by input of the body
+  uint32_t numOutputs;                // that are results
+  uint32_t firstSaved;                // after them and the outputs that describe the run
+  bool isReverse;
+  DenseSet<std::pair<uint32_t, uint32_t>> states;  // statesOf
+
+  /// Whether a step gets a row of the node's operand for an input of the body.
+  bool isSliced(uint32_t input) const {
+    const DeclaredName &name = body->inputs[input].name;
+    return name.block == block && !states.contains(name.key());
+  }
+};
+
+/// An operator that runs a gradient block.
+struct GradientFlow {
+  ForwardFlow forward;
+  const BlockBody *body;  // of the gradient block
+  GradientPorts ports;
+  DenseMap<uint32_t, TextId> outsideOf;  // what arrives, by its name inside
+};
+
+/// What the readers of one program share.
+struct BlockReaders {
+  BlockReaders(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
+      : context(context), program(program), options(options) {}
+
+  Context &context;
+  const BlockProgram &program;
+  const BlockGraphOptions &options;
+  DenseSet<uint32_t> noGrad, heads, arrays;                // names; those of the root
+  std::vector<std::unique_ptr<BlockBody>> bodies = {};     // by block
+  std::vector<std::unique_ptr<BlockReader>> readers = {};  // by block, while it may be needed
+  struct Owner {
+    uint32_t block = 0;
+    size_t op = 0;
+    BlockOwner kind = BlockOwner::Branch;
+    bool isRun = false;
+  };
+  std::vector<Owner> owners = {};                     // by block
+  std::vector<std::vector<uint32_t>> gradients = {};  // by block: its gradient blocks that are run
+  bool hasGradientOps = false;
+};
+
+/// Turns one block into a graph; the blocks that its operators own have readers of their own.
+class BlockReader {
+ public:
+  BlockReader(BlockReaders &all, uint32_t index);
+
+  /// Reads the operators. Which of their values gradient blocks read is known once those blocks are finished.
+  llvm::Error readOps();
+  /// For blocks other than the root. Every result of a loop's body is also one of its inputs.
+  llvm::Expected<BlockBody> body();
+  llvm::Expected<BlockGraph> root();
+
+ private:
+  friend class GradientOpReader;
+  friend class ForwardSearch;
+
+  /// An operator that was read: its nodes, and the values of its operands, slot by slot.
+  struct OpRecord {
+    uint32_t firstNode = 0, endNode = 0;
+    std::vector<Value> inputs, outputs;
+  };
+
+  /// What an operator is given in the place of an operand.
+  struct HeldInput {
+    llvm::StringRef slot;
+    size_t i;
+    Value value;
+  };
+
+  llvm::Error readOp(size_t at);
+  /// BlockOrigins of this block.
+  std::vector<uint32_t> opsOf(const Frozen &frozen) const;
+  llvm::Error readRow(size_t at);
+  llvm::Error readOpaque(size_t at);
+  llvm::Error readWhile(size_t at);
+  llvm::Error readConditional(size_t at);
+  llvm::Error readRecurrent(size_t at);
+  llvm::Error readSelect(size_t at);
+  llvm::Error readSelectOutput(size_t at);
+  /// An error if @EMPTY@ is among the operands in one of these slots.
+  llvm::Error checkNamed(size_t at, std::initializer_list<llvm::StringRef> slots) const;
+  llvm::Error readLoopGradient(size_t at);
+  llvm::Error readConditionalGradient(size_t at);
+  llvm::Expected<Value> addFlow(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrText> attrs,
+                                llvm::ArrayRef<Graph> bodies, size_t at);
+  const BlockOp &op(size_t at) const { return program.blocks[index].ops[at]; }
+
+  DeclaredName declared(TextId name) const { return {*program.declaringBlock(index, name), name}; }
+  /// The name that an operator here writes: a gradient block owns all names that it writes.
+  DeclaredName target(TextId name) const { return isGradient() ? DeclaredName{index, name} : declared(name); }
+  Value read(DeclaredName name);
+  Value read(TextId name);
+  /// The value before an operator that may leave it unchanged; zeros if there is none.
+  llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
+  /// The value that a block begins with, for an input of its body. If the block needs one and the root has none, the name is a
+  /// variable.
+  llvm::Expected<Value> readInput(const BlockBody &body, size_t input, size_t at);
+  void write(DeclaredName name, Value v);
+  /// Writes a value that an inner block made: a flag of the name does not count.
+  void writeCarried(DeclaredName name, Value v);
+  Value stopped(DeclaredName name, Value v, size_t at);
+  /// Whether the variable stops gradients and is not a target.
+  bool isFlagged(DeclaredName name) const;
+  /// With options.holdsLost: constants in the place of the operands through which no gradient gets in Paddle.
+  void holdLostInputs(size_t at);
+  /// The value without its gradient.
+  Value constant(Value v);
+  /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried name.
+  bool repeatsFlags(size_t at) const;
+  Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
+  llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
+  std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
+  /// The last value of an outer name that the next step reads; its first value becomes an input.
+  Value asState(uint32_t position, const std::vector<bool> &isReached);
+  const BlockVariable &variable(DeclaredName name) const { return *program.find(name.block, name.name); }
+  void giveName(NodeId n, TextId name);
+  bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }
+  bool isStepBlock() const { return all.owners[index].kind == BlockOwner::Recurrent; }
+  // Steps of `recurrent` (formats/blocks/graph/recurrent_blocks.cc).
+  /// Reads what a step is given, before its operators.
+  llvm::Error beginStep();
+  llvm::Expected<BlockBody> stepBody();
+  llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
+  llvm::Expected<BlockBody> gradientBody();
+
+  // Gradient blocks (formats/blocks/graph/gradient_blocks.cc).
+  bool isGradient() const { return ports.has_value(); }
+  void beginGradient();
+  BlockReader *forwardReader() const;
+  /// The value of a name at a step, in this block's builder; nothing if the block does not use the name.
+  std::optional<Value> valueAtStep(DeclaredName name);
+  /// The same in the forward block, for a name that this block uses.
+  std::optional<Value> forwardValue(TextId name);
+  /// The variable that stands for a value of the forward block.
+  Value forwardVariable(Value v);
+  /// A node that computes nothing and has the shapes of node `n` of the forward block.
+  NodeId skeleton(NodeId n);
+  /// Adds the values that gradient blocks read to the heads of a body.
+  void saveValues(BlockBody &body, llvm::SmallVectorImpl<Value> &heads);
+  // Counters (formats/blocks/graph/counters.cc): a gradient block undoes the increments of its forward block.
+  /// Finds the names that only `increment` writes in this block, the body of a loop.
+  void findCounters();
+  /// After a loop's gradient, counters have their values from before the loop.
+  void restoreCounters(const ForwardFlow &flow, uint32_t gradientBlock);
+  llvm::Expected<ForwardFlow> forwardFlow(size_t at);
+  llvm::Expected<GradientFlow> gradientFlow(size_t at);
+  Value here(const ForwardFlow &flow, Value v);
+  /// The forward node's operand for an input of its body.
+  Value operandHere(const ForwardFlow &flow, uint32_t input);
+
+  BlockReaders &all;
+  Context &context;
+  const BlockProgram &program;
+  uint32_t index;
+  const BlockGraphOptions &options;
+  GraphBuilder builder;
+  std::optional<GradientPorts> ports;  // of a gradient block
+
+  struct Held {
+    Value first, last;
+    bool isWritten = false;
+  };
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // into used, held
+  std::vector<DeclaredName> used;                               // in the order of first uses
+  std::vector<Held> held;
+  std::vector<uint32_t> written;                           // positions, in the order of first writes
+  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: number of nodes with that name
+  std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
+  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
+  DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
+  DenseSet<uint32_t> counters;                             // names
+  DenseSet<uint32_t> carried;                              // flagged names whose flags do not count now
+  DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
+  DenseMap<uint32_t, std::vector<uint32_t>> flowOperands;  // by block: the node's operand for each input of the body
+  std::vector<uint32_t> opOf;                              // by node: BlockOrigins
+  std::vector<HeldInput> heldInputs;                       // of the operator that is read
+  std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
+  /// Operators, by type and what their gradients read, and by the operands that have gradients as well (ForwardSearch).
+  DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;
+};
+
+/// Inputs of a body that change from step to step: the results of a loop, the previous states of `recurrent`. `block` is that
+/// of the body.
+DenseSet<std::pair<uint32_t, uint32_t>> statesOf(const BlockReaders &all, uint32_t block, const BlockBody &body);
+
+}  // namespace gradc
