@@ -1,8 +1,8 @@
 // Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
 
-#include "imperative/function_op.h"
-#include "imperative/heap_bytes.h"
+#include "imperative/tape/function_op.h"
+#include "imperative/tape/heap_bytes.h"
 
 #include "runtime/executor/bindings.h"
 

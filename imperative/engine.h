@@ -1,12 +1,12 @@
 // The parts of an Imperative. Functions expect the lock of the store to be held.
 #pragma once
 
-#include "imperative/heap_bytes.h"
+#include "imperative/tape/heap_bytes.h"
 #include "imperative/host_run.h"
 #include "imperative/imperative.h"
-#include "imperative/plan_cache.h"
-#include "imperative/signature.h"
-#include "imperative/tape.h"
+#include "imperative/plans/plan_cache.h"
+#include "imperative/tape/signature.h"
+#include "imperative/tape/tape.h"
 #include "ir/base/dense_map.h"
 #include "runtime/executor/failures.h"
 

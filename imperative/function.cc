@@ -1,8 +1,8 @@
 // The forward side: run the host's code, then record one call whose values are kept by the context instead of the node.
 // Tested by tests/imperative_function_test.cc
 #include "imperative/engine.h"
-#include "imperative/function_call.h"
-#include "imperative/function_op.h"
+#include "imperative/tape/function_call.h"
+#include "imperative/tape/function_op.h"
 #include "runtime/executor/failures.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -18,7 +18,7 @@
 // Tested by tests/imperative_function_test.cc
 #pragma once
 
-#include "imperative/tensor.h"
+#include "imperative/tape/tensor.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -1,7 +1,7 @@
 // The backward side of functions of the host. Tested by tests/imperative_function_test.cc
 #include "imperative/engine.h"
-#include "imperative/function_call.h"
-#include "imperative/function_op.h"
+#include "imperative/tape/function_call.h"
+#include "imperative/tape/function_op.h"
 #include "imperative/inside.h"
 
 #include "llvm/ADT/STLExtras.h"

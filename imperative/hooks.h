@@ -10,7 +10,7 @@
 // Tested by tests/imperative_hooks_test.cc
 #pragma once
 
-#include "imperative/tensor.h"
+#include "imperative/tape/tensor.h"
 
 #include <functional>
 #include <memory>

@@ -2,7 +2,7 @@
 // Tested by tests/imperative_hooks_test.cc, tests/imperative_function_test.cc
 #pragma once
 
-#include "imperative/collect.h"
+#include "imperative/tape/collect.h"
 #include "imperative/hooks.h"
 
 #include "llvm/ADT/BitVector.h"

@@ -1,6 +1,6 @@
 // Tensors, kinds and calls; marks are in marks.cc, gradients in backward.cc. Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
-#include "imperative/recorded_graph.h"
+#include "imperative/plans/recorded_graph.h"
 
 #include "runtime/executor/failures.h"
 

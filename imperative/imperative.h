@@ -16,12 +16,12 @@
 // Tested by tests/imperative_test.cc
 #pragma once
 
-#include "imperative/call_site.h"
+#include "imperative/tape/call_site.h"
 #include "imperative/function.h"
 #include "imperative/hooks.h"
-#include "imperative/kind.h"
-#include "imperative/modes.h"
-#include "imperative/tensor.h"
+#include "imperative/tape/kind.h"
+#include "imperative/tape/modes.h"
+#include "imperative/tape/tensor.h"
 #include "ir/graph/context.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/executor/executor.h"

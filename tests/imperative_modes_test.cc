@@ -29,7 +29,7 @@ TEST(ImperativeModes, TA_32_NoGradAndEnableGrad) {
   EXPECT_FALSE(t.times(x, "2").isTracked());
 }
 
-// scope × mark → recorded?, form: the table of imperative/modes.h.
+// scope × mark → recorded?, form: the table of imperative/tape/modes.h.
 TEST(ImperativeModes, MA_09_ScopesMarksAndForms) {
   Tape t;
   Tensor required = t.leaf(1), attached = t.value(1);

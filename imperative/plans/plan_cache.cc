@@ -1,5 +1,5 @@
 // Tested by tests/imperative_cache_test.cc
-#include "imperative/plan_cache.h"
+#include "imperative/plans/plan_cache.h"
 
 #include "runtime/executor/release.h"
 

@@ -1,5 +1,5 @@
 // Tested by tests/imperative_loops_test.cc
-#include "imperative/single_call.h"
+#include "imperative/tape/single_call.h"
 
 #include "ir/graph/bodies.h"
 #include "ir/graph/graph_builder.h"

@@ -1,8 +1,8 @@
 // Tested by tests/imperative_test.cc
-#include "imperative/tape.h"
+#include "imperative/tape/tape.h"
 
-#include "imperative/function_call.h"
-#include "imperative/signature.h"
+#include "imperative/tape/function_call.h"
+#include "imperative/tape/signature.h"
 
 using namespace llvm;
 

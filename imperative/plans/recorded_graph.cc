@@ -1,7 +1,7 @@
 // Tested by tests/imperative_order_test.cc
-#include "imperative/recorded_graph.h"
+#include "imperative/plans/recorded_graph.h"
 
-#include "imperative/function_op.h"
+#include "imperative/tape/function_op.h"
 
 #include "ir/graph/graph_builder.h"
 #include "passes/inference/infer_bodies.h"

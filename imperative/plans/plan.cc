@@ -1,9 +1,9 @@
 // Phases: the recorded graph, its gradient, the backward part of that, kernels, memory, instructions; then the places where a
 // tape of the same structure keeps what the instructions read. Linear. Tested by tests/imperative_cache_test.cc
-#include "imperative/plan.h"
+#include "imperative/plans/plan.h"
 
-#include "imperative/function_op.h"
-#include "imperative/recorded_graph.h"
+#include "imperative/tape/function_op.h"
+#include "imperative/plans/recorded_graph.h"
 
 #include "ops/kit/builtin.h"
 #include "ops/kit/output_reads.h"

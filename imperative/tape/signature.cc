@@ -1,12 +1,12 @@
 // Phases of a new signature: infer the outputs, find what the gradient of a single node reads, lay out the operands.
 // Kernels are prepared when a signature is used, and dropped when many others were used since.
 // Tested by tests/imperative_edges_test.cc
-#include "imperative/signature.h"
+#include "imperative/tape/signature.h"
 
-#include "imperative/function_op.h"
-#include "imperative/heap_bytes.h"
+#include "imperative/tape/function_op.h"
+#include "imperative/tape/heap_bytes.h"
 
-#include "imperative/storage.h"
+#include "imperative/tape/storage.h"
 #include "ir/graph/graph_builder.h"
 #include "ops/kit/output_reads.h"
 #include "ir/rules/widening.h"

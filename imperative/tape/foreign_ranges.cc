@@ -1,8 +1,8 @@
 // Recursion is as deep as the treap, which is logarithmic in the mean for any addresses: priorities are hashes of them.
 // Tested by tests/imperative_foreign_test.cc
-#include "imperative/foreign_ranges.h"
+#include "imperative/tape/foreign_ranges.h"
 
-#include "imperative/storage.h"
+#include "imperative/tape/storage.h"
 
 #include "llvm/ADT/Hashing.h"
 

@@ -5,9 +5,9 @@
 // Tested by tests/imperative_test.cc
 #pragma once
 
-#include "imperative/call_site.h"
-#include "imperative/kind.h"
-#include "imperative/tensor.h"
+#include "imperative/tape/call_site.h"
+#include "imperative/tape/kind.h"
+#include "imperative/tape/tensor.h"
 #include "ir/base/ids.h"
 
 #include "llvm/ADT/PointerIntPair.h"

@@ -1,7 +1,7 @@
 // Tested by tests/imperative_growth_test.cc
-#include "imperative/tape_shapes.h"
+#include "imperative/tape/tape_shapes.h"
 
-#include "imperative/heap_bytes.h"
+#include "imperative/tape/heap_bytes.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -1,8 +1,8 @@
 // Tested by tests/imperative_test.cc
-#include "imperative/tensor.h"
+#include "imperative/tape/tensor.h"
 
-#include "imperative/heap_bytes.h"
-#include "imperative/tape.h"
+#include "imperative/tape/heap_bytes.h"
+#include "imperative/tape/tape.h"
 #include "ir/base/error.h"
 #include "runtime/executor/bindings.h"
 

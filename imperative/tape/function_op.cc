@@ -1,5 +1,5 @@
 // Tested by tests/imperative_function_test.cc
-#include "imperative/function_op.h"
+#include "imperative/tape/function_op.h"
 
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -6,9 +6,9 @@
 // Tested by tests/imperative_edges_test.cc
 #pragma once
 
-#include "imperative/kind.h"
-#include "imperative/single_call.h"
-#include "imperative/tape_shapes.h"
+#include "imperative/tape/kind.h"
+#include "imperative/tape/single_call.h"
+#include "imperative/tape/tape_shapes.h"
 #include "ir/rules/kernel.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/core/prepared_kernel.h"

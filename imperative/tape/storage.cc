@@ -1,5 +1,5 @@
 // Tested by tests/imperative_memory_test.cc
-#include "imperative/storage.h"
+#include "imperative/tape/storage.h"
 
 #include "ir/rules/kernel.h"
 #include "passes/memory/plan_memory.h"

@@ -1,5 +1,5 @@
 // HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative_anomaly_test.cc
-#include "imperative/replay.h"
+#include "imperative/plans/replay.h"
 #include "ir/tensor/half.h"
 #include "ir/graph/effects.h"
 

@@ -3,7 +3,7 @@
 // Tested by tests/imperative_cache_test.cc
 #pragma once
 
-#include "imperative/collect.h"
+#include "imperative/tape/collect.h"
 #include "imperative/imperative.h"
 #include "passes/order/split_gradient.h"
 #include "runtime/executor/failures.h"

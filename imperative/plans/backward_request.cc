@@ -1,5 +1,5 @@
 // Tested by tests/imperative_cache_test.cc
-#include "imperative/plan.h"
+#include "imperative/plans/plan.h"
 
 namespace gradc {
 

@@ -1,6 +1,6 @@
 // The heap memory of compiled backwards. Tested by tests/imperative_memory_test.cc
-#include "imperative/heap_bytes.h"
-#include "imperative/plan.h"
+#include "imperative/tape/heap_bytes.h"
+#include "imperative/plans/plan.h"
 
 namespace gradc {
 namespace {

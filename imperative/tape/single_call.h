@@ -2,7 +2,7 @@
 // flow, ready to run. Tested by tests/imperative_loops_test.cc
 #pragma once
 
-#include "imperative/tape_shapes.h"
+#include "imperative/tape/tape_shapes.h"
 #include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/executor/instructions.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/imperative_order_test.cc
 #pragma once
 
-#include "imperative/collect.h"
+#include "imperative/tape/collect.h"
 #include "passes/inference/infer.h"
 
 namespace gradc {

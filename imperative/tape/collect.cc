@@ -1,7 +1,7 @@
 // Tested by tests/imperative_cache_test.cc
-#include "imperative/collect.h"
+#include "imperative/tape/collect.h"
 
-#include "imperative/heap_bytes.h"
+#include "imperative/tape/heap_bytes.h"
 
 #include "ir/base/error.h"
 

@@ -5,7 +5,7 @@
 // Tested by tests/imperative_test.cc
 #pragma once
 
-#include "imperative/storage.h"
+#include "imperative/tape/storage.h"
 #include "ir/tensor/tensor.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -3,8 +3,8 @@
 // Tested by tests/imperative_cache_test.cc
 #pragma once
 
-#include "imperative/signature.h"
-#include "imperative/tape.h"
+#include "imperative/tape/signature.h"
+#include "imperative/tape/tape.h"
 
 #include "ir/base/dense_map.h"
 

@@ -1,8 +1,8 @@
 // Replays the gradient graph call by call, on the values of the tape with their history. The calls are recorded in turn, so every
 // order works like the first. Tested by tests/imperative_order_test.cc
-#include "imperative/replay.h"
+#include "imperative/plans/replay.h"
 
-#include "imperative/function_op.h"
+#include "imperative/tape/function_op.h"
 #include "ir/base/dense_map.h"
 #include "ir/graph/effects.h"
 #include "ops/kit/output_reads.h"

@@ -1,5 +1,5 @@
 // Whether one run of a recorded graph can have the forms of all its calls. Tested by tests/imperative_graph_test.cc
-#include "imperative/recorded_graph.h"
+#include "imperative/plans/recorded_graph.h"
 
 using namespace llvm;
 

@@ -1,7 +1,7 @@
 // Tested by tests/imperative_test.cc
-#include "imperative/replay.h"
+#include "imperative/plans/replay.h"
 
-#include "imperative/function_op.h"
+#include "imperative/tape/function_op.h"
 #include "runtime/executor/failures.h"
 #include "runtime/kernels/core/threads.h"
 

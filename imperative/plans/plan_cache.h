@@ -2,7 +2,7 @@
 // Tested by tests/imperative_cache_test.cc
 #pragma once
 
-#include "imperative/plan.h"
+#include "imperative/plans/plan.h"
 
 #include "ir/base/dense_map.h"
 

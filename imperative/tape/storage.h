@@ -6,8 +6,8 @@
 // Tested by tests/imperative_memory_test.cc
 #pragma once
 
-#include "imperative/foreign_ranges.h"
-#include "imperative/tape_shapes.h"
+#include "imperative/tape/foreign_ranges.h"
+#include "imperative/tape/tape_shapes.h"
 #include "ir/base/dense_map.h"
 
 #include <array>
