@@ -72,7 +72,7 @@ TEST(OperatorReference, DifferencesFromMxnetAreThoseOfThePage) {
     const OpDef *op = context.ops.find(entry.op);
     if (!op) continue;  // MXNet's loops, a script
     const std::string differences = rowOf(op->name, "unlike MXNet");
-    EXPECT_NE(differences, "") << op->name.str() << " is on the page: tools/gradc/mxnet_differences.cc";
+    EXPECT_NE(differences, "") << op->name.str() << " is on the page: tools/gradc/reference/mxnet_differences.cc";
     if (entry.says.empty()) continue;
     ++numRows;
     EXPECT_TRUE(StringRef(differences).contains("MXNet's gradient " + entry.says))

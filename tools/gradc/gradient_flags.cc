@@ -1,6 +1,6 @@
 // Entries of the command line as a gradient request. Tested by tests/cli_test.cc
 #include "gradient_flags.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"

@@ -2,7 +2,7 @@
 #include "render.h"
 
 #include "remedies.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"

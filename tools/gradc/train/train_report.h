@@ -2,7 +2,7 @@
 // Tested by tests/train_cli_test.cc
 #pragma once
 
-#include "tools/drawing/loss_chart.h"
+#include "drawing/loss_chart.h"
 
 #include "runtime/training/trainer.h"
 

@@ -10,7 +10,7 @@
 #include "primitives_report.h"
 #include "shape_facts.h"
 #include "verbs.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/base/error.h"
 

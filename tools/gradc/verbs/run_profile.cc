@@ -3,7 +3,7 @@
 
 #include "ir/graph/body_flow.h"
 
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

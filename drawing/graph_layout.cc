@@ -1,5 +1,5 @@
 // Lanes, rows, columns. Tested by tests/drawing_test.cc
-#include "tools/drawing/graph_layout.h"
+#include "drawing/graph_layout.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/STLExtras.h"

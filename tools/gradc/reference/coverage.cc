@@ -2,7 +2,7 @@
 #include "coverage.h"
 
 #include "missing_order.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/graph/bodies.h"
 #include "runtime/kernels/table.h"

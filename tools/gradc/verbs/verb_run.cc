@@ -3,7 +3,7 @@
 #include "run_inputs.h"
 #include "run_profile.h"
 #include "verbs.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"

@@ -1,7 +1,7 @@
 // `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/cli_test.cc
 #include "verbs.h"
-#include "tools/drawing/plan_svg.h"
-#include "tools/drawing/table.h"
+#include "drawing/plan_svg.h"
+#include "drawing/table.h"
 
 #include "formats/json/writer.h"
 #include "ir/graph/bodies.h"

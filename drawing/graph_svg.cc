@@ -1,9 +1,9 @@
 // The SVG of a graph. Tested by tests/drawing_test.cc
-#include "tools/drawing/graph_drawing.h"
+#include "drawing/graph_drawing.h"
 
-#include "tools/drawing/graph_routes.h"
-#include "tools/drawing/svg.h"
-#include "tools/drawing/table.h"
+#include "drawing/graph_routes.h"
+#include "drawing/svg.h"
+#include "drawing/table.h"
 
 #include "ir/graph/body_roles.h"
 #include "passes/gradient/gradient.h"

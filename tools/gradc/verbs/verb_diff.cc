@@ -1,6 +1,6 @@
 // `gradc diff`: structural comparison. Tested by tests/cli_test.cc
 #include "verbs.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/base/error.h"
 #include "tools/diff/diff.h"

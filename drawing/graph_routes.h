@@ -5,7 +5,7 @@
 // that carry the same value share one. n log n in the number of edges. Tested by tests/drawing_test.cc
 #pragma once
 
-#include "tools/drawing/graph_layout.h"
+#include "drawing/graph_layout.h"
 
 namespace gradc {
 

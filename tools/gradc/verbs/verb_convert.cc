@@ -1,6 +1,6 @@
 // `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by tests/cli_test.cc
 #include "verbs.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/base/error.h"
 #include "ir/graph/text.h"

@@ -1,6 +1,6 @@
 // Two panels over one axis of steps. Tested by tests/train_cli_test.cc
-#include "tools/drawing/loss_chart.h"
-#include "tools/drawing/svg.h"
+#include "drawing/loss_chart.h"
+#include "drawing/svg.h"
 
 #include "ir/base/count_of.h"
 

@@ -1,7 +1,7 @@
 #include "operator_facts.h"
 
 #include "passes/targets/target.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,5 +1,5 @@
 // Text tables. Tested by tests/cli_test.cc
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

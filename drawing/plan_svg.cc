@@ -1,9 +1,9 @@
 // The picture of a memory plan. Tested by tests/drawing_test.cc
-#include "tools/drawing/plan_svg.h"
+#include "drawing/plan_svg.h"
 
-#include "tools/drawing/graph_layout.h"
-#include "tools/drawing/svg.h"
-#include "tools/drawing/table.h"
+#include "drawing/graph_layout.h"
+#include "drawing/svg.h"
+#include "drawing/table.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include "progress.h"
 #include "run_inputs.h"
 #include "verbs.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "ir/base/error.h"
 #include "runtime/gradcheck/gradcheck.h"

@@ -1,6 +1,6 @@
 // `gradc infer`: shapes, dtypes and storage of every entry. Tested by tests/cli_test.cc
 #include "verbs.h"
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 using namespace llvm;
 

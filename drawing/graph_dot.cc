@@ -1,8 +1,8 @@
 // The Graphviz form of a graph. Tested by tests/drawing_test.cc
-#include "tools/drawing/graph_drawing.h"
+#include "drawing/graph_drawing.h"
 
 #include "ir/base/printable.h"
-#include "tools/drawing/graph_layout.h"
+#include "drawing/graph_layout.h"
 
 using namespace llvm;
 

@@ -1,5 +1,5 @@
 // Tested by tests/drawing_test.cc
-#include "tools/drawing/svg.h"
+#include "drawing/svg.h"
 
 #include "ir/base/printable.h"
 

@@ -1,7 +1,7 @@
 // Ports, channels, coordinates, polylines. Tested by tests/drawing_test.cc
-#include "tools/drawing/graph_routes.h"
+#include "drawing/graph_routes.h"
 
-#include "tools/drawing/channels.h"
+#include "drawing/channels.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -1,7 +1,7 @@
 // `gradc show`: a graph for people. Tested by tests/cli_test.cc
 #include "verbs.h"
-#include "tools/drawing/graph_drawing.h"
-#include "tools/drawing/table.h"
+#include "drawing/graph_drawing.h"
+#include "drawing/table.h"
 
 #include "ir/graph/body_roles.h"
 #include "ir/base/dense_map.h"

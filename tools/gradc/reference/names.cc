@@ -1,7 +1,7 @@
 // Resolution of entries. Tested by tests/cli_test.cc
 #include "names.h"
 
-#include "tools/drawing/table.h"
+#include "drawing/table.h"
 
 #include "passes/gradient/higher_order/stop_inside.h"
 
