@@ -3,7 +3,7 @@
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/graph_of_blocks.h"
 #include "ops/registry.h"
-#include "tests/support/block_programs.h"
+#include "tests/support/blocks/block_programs.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// The Graphviz form of a graph. Tested by tests/drawing_test.cc
+// The Graphviz form of a graph. Tested by tests/tools/drawing_test.cc
 #include "drawing/graph_drawing.h"
 
 #include "ir/base/printable.h"

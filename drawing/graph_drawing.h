@@ -2,7 +2,7 @@
 //
 // Both show forward and gradient side by side (graph_layout.h), and below the graph each body once, however many nodes contain
 // it. The same graph gives the same bytes.
-// Tested by tests/drawing_test.cc
+// Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "ir/graph/bodies.h"

@@ -1,4 +1,4 @@
-// Lanes, rows, columns. Tested by tests/drawing_test.cc
+// Lanes, rows, columns. Tested by tests/tools/drawing_test.cc
 #include "drawing/graph_layout.h"
 
 #include "llvm/ADT/SmallVector.h"

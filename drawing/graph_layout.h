@@ -5,7 +5,7 @@
 // those that feed it are below, so gradients flow up. Within a lane, chains of nodes keep their column and a branch takes the
 // nearest column that is free while it lasts, as in a drawing of a version history: near linear, straight where the network
 // is, nothing random. Variables and constants have no cell of their own; they go beside their first reader. Nothing here
-// depends on pixels. Tested by tests/drawing_test.cc
+// depends on pixels. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "ir/graph/tables.h"

@@ -1,4 +1,4 @@
-// Ports, channels, coordinates, polylines. Tested by tests/drawing_test.cc
+// Ports, channels, coordinates, polylines. Tested by tests/tools/drawing_test.cc
 #include "drawing/graph_routes.h"
 
 #include "drawing/channels.h"

@@ -1,4 +1,4 @@
-// The SVG of a graph. Tested by tests/drawing_test.cc
+// The SVG of a graph. Tested by tests/tools/drawing_test.cc
 #include "drawing/graph_drawing.h"
 
 #include "drawing/graph_routes.h"

@@ -1,4 +1,4 @@
-// Two panels over one axis of steps. Tested by tests/train_cli_test.cc
+// Two panels over one axis of steps. Tested by tests/tools/train_cli_test.cc
 #include "drawing/loss_chart.h"
 #include "drawing/svg.h"
 

@@ -1,4 +1,4 @@
-// The picture of a memory plan. Tested by tests/drawing_test.cc
+// The picture of a memory plan. Tested by tests/tools/drawing_test.cc
 #include "drawing/plan_svg.h"
 
 #include "drawing/graph_layout.h"

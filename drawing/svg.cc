@@ -1,4 +1,4 @@
-// Tested by tests/drawing_test.cc
+// Tested by tests/tools/drawing_test.cc
 #include "drawing/svg.h"
 
 #include "ir/base/printable.h"

@@ -1,6 +1,6 @@
 // Parts of SVG files: escaping, text widths, numbers, and one style sheet for light and dark.
 //
-// The files are self-contained: no script, no link, no font to load. Tested by tests/drawing_test.cc
+// The files are self-contained: no script, no link, no font to load. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

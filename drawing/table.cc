@@ -1,4 +1,4 @@
-// Text tables. Tested by tests/cli_test.cc
+// Text tables. Tested by tests/tools/cli_test.cc
 #include "drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-// Aligned text tables for reports. Tested by tests/cli_test.cc
+// Aligned text tables for reports. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "ir/base/count_of.h"

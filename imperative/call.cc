@@ -1,5 +1,5 @@
 // One call: look up its signature, take memory, run the kernel, record. Nothing is changed before the kernel has run.
-// Tested by tests/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
 #include "imperative/engine.h"
 
 #include "ir/graph/effects.h"

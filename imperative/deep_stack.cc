@@ -1,4 +1,4 @@
-// Tested by tests/imperative_deep_test.cc
+// Tested by tests/imperative/memory/imperative_deep_test.cc
 #include "imperative/deep_stack.h"
 
 #include "ir/base/error.h"

@@ -1,5 +1,5 @@
 // Stack space for backwards inside of backwards: hooks and functions may nest them as deep as memory allows.
-// Tested by tests/imperative_deep_test.cc
+// Tested by tests/imperative/memory/imperative_deep_test.cc
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"

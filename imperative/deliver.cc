@@ -1,4 +1,4 @@
-// Delivers gradients to their marks. Tested by tests/imperative_test.cc
+// Delivers gradients to their marks. Tested by tests/imperative/imperative_test.cc
 #include "imperative/engine.h"
 
 #include "runtime/arrays/elements.h"

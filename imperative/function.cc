@@ -1,5 +1,5 @@
 // The forward side: run the host's code, then record one call whose values are kept by the context instead of the node.
-// Tested by tests/imperative_function_test.cc
+// Tested by tests/imperative/imperative_function_test.cc
 #include "imperative/engine.h"
 #include "imperative/tape/function_call.h"
 #include "imperative/tape/function_op.h"

@@ -15,7 +15,7 @@
 //
 // Both run without the lock of the Imperative. `forward` records nothing; what `backward` calls is recorded with createGraph,
 // so that it can be differentiated again. Errors of the host come back as they are.
-// Tested by tests/imperative_function_test.cc
+// Tested by tests/imperative/imperative_function_test.cc
 #pragma once
 
 #include "imperative/tape/tensor.h"

@@ -1,4 +1,4 @@
-// The backward side of functions of the host. Tested by tests/imperative_function_test.cc
+// The backward side of functions of the host. Tested by tests/imperative/imperative_function_test.cc
 #include "imperative/engine.h"
 #include "imperative/tape/function_call.h"
 #include "imperative/tape/function_op.h"

@@ -7,7 +7,7 @@
 //
 // The lock of the Imperative is not held while such code runs: it may call operators, run another backward, drop tensors.
 // It runs with recording off, unless the gradients are recorded (createGraph).
-// Tested by tests/imperative_hooks_test.cc
+// Tested by tests/imperative/imperative_hooks_test.cc
 #pragma once
 
 #include "imperative/tape/tensor.h"

@@ -1,5 +1,5 @@
 // Code of the host inside of one backward: hooks, functions, callbacks. The lock is not held while it runs.
-// Tested by tests/imperative_hooks_test.cc, tests/imperative_function_test.cc
+// Tested by tests/imperative/imperative_hooks_test.cc, tests/imperative/imperative_function_test.cc
 #pragma once
 
 #include "imperative/tape/collect.h"

@@ -13,7 +13,7 @@
 // An Imperative serves one call at a time, behind one lock that is not held while hooks, functions and callbacks of the host run.
 // Kernels and rules of the host's operators run with it: calls from there are E-21. Modes belong to the thread. Errors leave
 // everything as it was, and functions that return one throw nothing.
-// Tested by tests/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/tape/call_site.h"

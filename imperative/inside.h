@@ -1,4 +1,4 @@
-// Tested by tests/imperative_hooks_test.cc
+// Tested by tests/imperative/imperative_hooks_test.cc
 #pragma once
 
 #include "imperative/engine.h"

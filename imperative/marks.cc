@@ -1,5 +1,5 @@
 // The marks of tensors, by MXNet's rules and by PyTorch's, and the gradients in them.
-// Tested by tests/imperative_marks_test.cc
+// Tested by tests/imperative/imperative_marks_test.cc
 #include "imperative/engine.h"
 
 #include "ir/base/out_of_memory.h"

@@ -1,4 +1,4 @@
-// Escapes and the text of values kept as they are. Tested by tests/json_reader_test.cc
+// Escapes and the text of values kept as they are. Tested by tests/formats/json/json_reader_test.cc
 #include "ir/json_text.h"
 
 #include <cassert>

@@ -1,7 +1,7 @@
 // Canonical text of JSON values, and of the strings of every file written.
 //
 // `JsonText` collects parser events back into text, for values that are kept without being understood. Tested by
-// tests/json_reader_test.cc and tests/json_writer_test.cc
+// tests/formats/json/json_reader_test.cc and tests/formats/json/json_writer_test.cc
 #pragma once
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,4 +1,4 @@
-// Fills a registry with every built-in operator. Tested by tests/registry_test.cc
+// Fills a registry with every built-in operator. Tested by tests/ops/registry_test.cc
 #include "ops/registry.h"
 
 #include "ops/kit/builtin.h"

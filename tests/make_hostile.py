@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the corpus of tests/hostile_test.cc: one file per class of faults, one case per line.
+"""Writes the corpus of tests/formats/json/hostile_test.cc: one file per class of faults, one case per line.
 
 usage: make_hostile.py [--check]      --check: only say whether the files are what this would write
 

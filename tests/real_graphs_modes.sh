@@ -2,7 +2,7 @@
 #
 # A mode prints `network  verdict  seconds`: the worst relative error where gradc agrees with MXNet, else what differs,
 # indented by two blanks. `reworded` after a figure means that MXNet executed the network in other operators, in float64, and
-# `altered` that both sides read a changed file: tests/mxnet_reworded.py and tests/mxnet_altered.py say which and why.
+# `altered` that both sides read a changed file: tests/oracles/mxnet_reworded.py and tests/oracles/mxnet_altered.py say which and why.
 
 spine=(mxnet-elemwise-add-grad gluon-mlp mxnet-clojure-mlp old-mlp-cpp tutorial-mlp-logistic autoencoder lenet-train
   old-lenet-cpp tutorial-cnn gluon-resnet18-v1 old-resnet-cpp densenet121)
@@ -53,18 +53,18 @@ each_network() {
 
 ask_compare() {  # ask_compare NAME [FLAG …]
   if is_among "$1" "${reworded[@]}"; then
-    echo "$(oracle=(tests/mxnet_reworded.py "$(dirname "$oracle_file")") && ask compare "$@") reworded"
+    echo "$(oracle=(tests/oracles/mxnet_reworded.py "$(dirname "$oracle_file")") && ask compare "$@") reworded"
   elif is_among "$1" "${altered[@]}"; then
     ask_altered "$@"
   else
     ask compare "$@"
   fi
 }
-# The same file for both sides, changed so that MXNet reads it: tests/mxnet_altered.py.
+# The same file for both sides, changed so that MXNet reads it: tests/oracles/mxnet_altered.py.
 ask_altered() {  # ask_altered NAME [FLAG …]
   local flags file=$graphs/$1.symbol.json
   shift
-  mapfile -t flags < <(python3 tests/mxnet_altered.py "$file" "$work/altered.json")
+  mapfile -t flags < <(python3 tests/oracles/mxnet_altered.py "$file" "$work/altered.json")
   echo "$(figure "$("$mxnet" "$oracle_file" compare "$work/altered.json" --gradc "$GRADC" "${flags[@]}" "$@" 2>/dev/null |
     tail -n 1)") altered"
 }
@@ -75,22 +75,22 @@ ask_exchange() { ask exchange "$1"; }
 # Intermediates retained, a no-gradient set, mixed requests: MXNet's numbers, and central differences.
 ask_mixed() {  # ask_mixed NAME [ORDER]
   local name=$1 order=${2:-1} check
-  check=$("$mxnet" tests/mixed_compare.py "$(dirname "$oracle_file")" gradcheck "$graphs/$name.symbol.json" --net "$name" \
+  check=$("$mxnet" tests/oracles/mixed_compare.py "$(dirname "$oracle_file")" gradcheck "$graphs/$name.symbol.json" --net "$name" \
     --gradc "$GRADC" --order "$order" 2>/dev/null | tail -n 1)
   [[ $check == passed* ]] || check="gradcheck FAILS"
-  echo "$(oracle=(tests/mixed_compare.py "$(dirname "$oracle_file")") && ask compare "$name" --order "$order"), $check"
+  echo "$(oracle=(tests/oracles/mixed_compare.py "$(dirname "$oracle_file")") && ask compare "$name" --order "$order"), $check"
 }
 ask_mixed_twice() { ask_mixed "$1" 2; }
 
 # MXNet's gradient graph, as a file, run by gradc.
 ask_host() {
-  figure "$("$mxnet" tests/host_graph.py "$(dirname "$oracle_file")" "$GRADC" "$graphs/$1.symbol.json" --net "$1" 2>/dev/null |
+  figure "$("$mxnet" tests/oracles/host_graph.py "$(dirname "$oracle_file")" "$GRADC" "$graphs/$1.symbol.json" --net "$1" 2>/dev/null |
     tail -n 1)"
 }
 
 # The gradient graph in primitives, to the values of the operators themselves.
 ask_primitives() {
-  figure "$("$mxnet" tests/primitives_values.py "$(dirname "$oracle_file")" "$GRADC" "$graphs/$1.symbol.json" --net "$1" 2>/dev/null |
+  figure "$("$mxnet" tests/oracles/primitives_values.py "$(dirname "$oracle_file")" "$GRADC" "$graphs/$1.symbol.json" --net "$1" 2>/dev/null |
     tail -n 1)"
 }
 
@@ -103,7 +103,7 @@ run_script() {  # run_script SCRIPT [NAME …]
 
 ask_infer() {
   local out
-  out=$("$mxnet" tests/mxnet_infer.py "$GRADC" "$(dirname "$oracle_file")" "$graphs/$1.symbol.json" "$1" 2>/dev/null | tail -n 1)
+  out=$("$mxnet" tests/oracles/mxnet_infer.py "$GRADC" "$(dirname "$oracle_file")" "$graphs/$1.symbol.json" "$1" 2>/dev/null | tail -n 1)
   case $out in
     AGREES*) echo "${out#AGREES }" ;;
     FAIL*"is unknown [unknown_op]"*)
@@ -134,16 +134,16 @@ run_mode() {  # run_mode MODE [NAME …]
   shift
   echo "$mode"
   if [[ $mode == --paddle ]]; then
-    run_script tests/paddle_programs.py "$GRADC" "$shared/programs/paddle"
+    run_script tests/oracles/paddle_programs.py "$GRADC" "$shared/programs/paddle"
     return
   fi
   if [[ $mode == --kernels ]]; then
     local names=("$@")
     if ((!$#)); then names=("${inferred[@]}"); fi
-    python3 tests/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" "${names[@]}"
+    python3 tests/oracles/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" "${names[@]}"
     echo "channels last"
     if ((!$#)); then names=("${turned[@]}"); fi
-    python3 tests/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" --channels-last "${names[@]}"
+    python3 tests/oracles/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" --channels-last "${names[@]}"
     return
   fi
   if [[ $mode == --fused ]]; then
@@ -165,12 +165,12 @@ run_mode() {  # run_mode MODE [NAME …]
       ;;
     --primitives) each_network everything ask_primitives "$@" ;;
     --host) each_network everything ask_host "$@" ;;
-    --aggregation) run_script tests/host_aggregation.py "$@" ;;
+    --aggregation) run_script tests/oracles/host_aggregation.py "$@" ;;
     --loops)
       local verb
       for verb in compare exchange gradcheck; do
         echo "$verb"
-        "$mxnet" tests/mxnet_loops.py "$verb" "$GRADC" "$@" 2>/dev/null | sed -E 's/^(.*: DIFFER)$/  \1/'
+        "$mxnet" tests/oracles/mxnet_loops.py "$verb" "$GRADC" "$@" 2>/dev/null | sed -E 's/^(.*: DIFFER)$/  \1/'
       done
       ;;
     --exchange) each_network exchanged ask_exchange "$@" ;;

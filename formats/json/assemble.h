@@ -1,5 +1,5 @@
 // Turns the columns of a parsed file into Graphs: upgrade, operators, arity, canonical order, remapped attributes.
-// Tested by tests/json_reader_test.cc
+// Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
 #include "formats/json/raw.h"

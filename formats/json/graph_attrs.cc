@@ -1,4 +1,4 @@
-// Typed graph attributes from parser events. Tested by tests/json_reader_test.cc
+// Typed graph attributes from parser events. Tested by tests/formats/json/json_reader_test.cc
 #include "formats/json/graph_attrs.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,5 +1,5 @@
 // Graph-level attributes in files: ["int", 10901], ["list_shape", [[1, 2], []]] and so on; other values stay text.
-// Tested by tests/json_reader_test.cc
+// Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,4 +1,4 @@
-// One function per part of the table and direction. Tested by tests/graph_table_test.cc
+// One function per part of the table and direction. Tested by tests/ir/graph_table_test.cc
 #include "formats/json/graph_table.h"
 
 #include "ir/base/dense_map.h"

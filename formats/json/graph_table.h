@@ -1,5 +1,5 @@
 // How files spell a graph's table: as graph-level attributes (CLI-03, CLI-04, settled: "The emitted gradient graph").
-// Tested by tests/graph_table_test.cc
+// Tested by tests/ir/graph_table_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

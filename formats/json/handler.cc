@@ -1,4 +1,4 @@
-// Events of the parser, handled by the innermost open context. Tested by tests/json_reader_test.cc
+// Events of the parser, handled by the innermost open context. Tested by tests/formats/json/json_reader_test.cc
 #include "formats/json/handler.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-// Events within a node: its fields, entries and attributes (IR-13). Tested by tests/json_reader_test.cc
+// Events within a node: its fields, entries and attributes (IR-13). Tested by tests/formats/json/json_reader_test.cc
 #include "formats/json/handler.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-// A scan of brackets, commas and keys. Tested by tests/json_reader_test.cc
+// A scan of brackets, commas and keys. Tested by tests/formats/json/json_reader_test.cc
 #include "formats/json/json_path.h"
 
 #include "llvm/ADT/ArrayRef.h"

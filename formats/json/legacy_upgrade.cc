@@ -1,4 +1,4 @@
-// The steps of the upgrade, in the order MXNet takes them. Tested by tests/legacy_upgrade_test.cc
+// The steps of the upgrade, in the order MXNet takes them. Tested by tests/formats/json/legacy_upgrade_test.cc
 #include "formats/json/legacy_upgrade.h"
 
 #include "ir/base/dense_map.h"

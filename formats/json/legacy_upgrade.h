@@ -3,7 +3,7 @@
 // Three things depend on `mxnet_version` (a file without one counts as 0.8.0, as in MXNet): the hidden keys that older
 // Python front ends wrote bare, inputs that no file listed before NNVM (0.9.0), and attributes that operators set on
 // their variables (0.9.4). The parser handles spellings (`param`, `attr`, entries of two numbers).
-// Tested by tests/legacy_upgrade_test.cc
+// Tested by tests/formats/json/legacy_upgrade_test.cc
 #pragma once
 
 #include "formats/json/raw.h"

@@ -1,4 +1,4 @@
-// Tested by tests/json_reader_test.cc
+// Tested by tests/formats/json/json_reader_test.cc
 #include "formats/json/raw.h"
 
 #include "ir/graph/context.h"

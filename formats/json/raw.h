@@ -2,7 +2,7 @@
 //
 // What a node means (its operator, how many outputs it has) is known only once the whole object has been read, because
 // the keys of a JSON object come in any order. `assembleFile` (formats/json/assemble.h) makes Graphs from them.
-// Tested by tests/json_reader_test.cc
+// Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// From the parser's events to a graph. Tested by tests/json_reader_test.cc
+// From the parser's events to a graph. Tested by tests/formats/json/json_reader_test.cc
 #include "formats/json/reader.h"
 
 #include "ir/base/error.h"

@@ -1,4 +1,4 @@
-// Streams the canonical form into one large buffer. Tested by tests/json_writer_test.cc
+// Streams the canonical form into one large buffer. Tested by tests/formats/json/json_writer_test.cc
 #include "formats/json/writer.h"
 
 #include "formats/json/graph_attrs.h"

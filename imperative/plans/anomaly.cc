@@ -1,4 +1,4 @@
-// HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative_anomaly_test.cc
+// HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative/imperative_anomaly_test.cc
 #include "imperative/plans/replay.h"
 #include "ir/tensor/half.h"
 #include "ir/graph/effects.h"

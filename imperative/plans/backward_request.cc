@@ -1,4 +1,4 @@
-// Tested by tests/imperative_cache_test.cc
+// Tested by tests/imperative/memory/imperative_cache_test.cc
 #include "imperative/plans/plan.h"
 
 namespace gradc {

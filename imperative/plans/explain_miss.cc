@@ -1,5 +1,5 @@
 // Explains why a backward was compiled again, to help tune programs: reads keys back word by word.
-// Tested by tests/imperative_cache_test.cc
+// Tested by tests/imperative/memory/imperative_cache_test.cc
 #include "imperative/engine.h"
 
 #include "runtime/executor/bindings.h"

@@ -1,6 +1,6 @@
 // A compiled backward: the gradient graph of what a tape recorded, its memory plan and instructions, and the places of its
 // operands on a tape of that structure.
-// Tested by tests/imperative_cache_test.cc
+// Tested by tests/imperative/memory/imperative_cache_test.cc
 #pragma once
 
 #include "imperative/tape/collect.h"

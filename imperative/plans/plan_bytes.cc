@@ -1,4 +1,4 @@
-// The heap memory of compiled backwards. Tested by tests/imperative_memory_test.cc
+// The heap memory of compiled backwards. Tested by tests/imperative/memory/imperative_memory_test.cc
 #include "imperative/tape/heap_bytes.h"
 #include "imperative/plans/plan.h"
 

@@ -1,5 +1,5 @@
 // A cache of the most recently used compiled backwards, by what they were compiled for.
-// Tested by tests/imperative_cache_test.cc
+// Tested by tests/imperative/memory/imperative_cache_test.cc
 #pragma once
 
 #include "imperative/plans/plan.h"

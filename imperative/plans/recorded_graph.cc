@@ -1,4 +1,4 @@
-// Tested by tests/imperative_order_test.cc
+// Tested by tests/imperative/imperative_order_test.cc
 #include "imperative/plans/recorded_graph.h"
 
 #include "imperative/tape/function_op.h"

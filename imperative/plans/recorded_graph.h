@@ -1,5 +1,5 @@
 // What a tape recorded, as a graph.
-// Tested by tests/imperative_order_test.cc
+// Tested by tests/imperative/imperative_order_test.cc
 #pragma once
 
 #include "imperative/tape/collect.h"

@@ -1,5 +1,5 @@
 // Runs a compiled backward over a tape of its structure.
-// Tested by tests/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/engine.h"

@@ -1,5 +1,5 @@
 // Recursion is as deep as the treap, which is logarithmic in the mean for any addresses: priorities are hashes of them.
-// Tested by tests/imperative_foreign_test.cc
+// Tested by tests/imperative/memory/imperative_foreign_test.cc
 #include "imperative/tape/foreign_ranges.h"
 
 #include "imperative/tape/storage.h"

@@ -1,5 +1,5 @@
 // Which storages over the host's memory overlap: a write through one of them is a write to the others.
-// Tested by tests/imperative_foreign_test.cc
+// Tested by tests/imperative/memory/imperative_foreign_test.cc
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"

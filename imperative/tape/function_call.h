@@ -1,5 +1,5 @@
 // What the tape keeps of one call of a Function.
-// Tested by tests/imperative_function_test.cc
+// Tested by tests/imperative/imperative_function_test.cc
 #pragma once
 
 #include "imperative/function.h"

@@ -1,4 +1,4 @@
-// Tested by tests/imperative_function_test.cc
+// Tested by tests/imperative/imperative_function_test.cc
 #include "imperative/tape/function_op.h"
 
 #include "ir/rules/grad_rule.h"

@@ -1,5 +1,5 @@
 // The heap memory of lists, as glibc's malloc counts it: a header of 8 bytes, in units of 16, at least 32.
-// Tested by tests/imperative_memory_test.cc
+// Tested by tests/imperative/memory/imperative_memory_test.cc
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 // | NoGradScope, InferenceScope   | not recorded           | not recorded         | unchanged |
 // | EnableGradScope               | recorded               | as the RecordScope around it, if one does | unchanged |
 // | TrainScope, PredictScope      | unchanged              | unchanged            | train, predict |
-// Tested by tests/imperative_modes_test.cc
+// Tested by tests/imperative/imperative_modes_test.cc
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Phases of a new signature: infer the outputs, find what the gradient of a single node reads, lay out the operands.
 // Kernels are prepared when a signature is used, and dropped when many others were used since.
-// Tested by tests/imperative_edges_test.cc
+// Tested by tests/imperative/imperative_edges_test.cc
 #include "imperative/tape/signature.h"
 
 #include "imperative/tape/function_op.h"

@@ -3,7 +3,7 @@
 // Interned by kind, form, and per input shape, type and whether it is tracked. A signature has what a call needs: the
 // outputs' shapes, the prepared kernel with its operands filled in except for their addresses, and the operands that the
 // gradient reads (exact even for an operator that has only a decomposition).
-// Tested by tests/imperative_edges_test.cc
+// Tested by tests/imperative/imperative_edges_test.cc
 #pragma once
 
 #include "imperative/tape/kind.h"

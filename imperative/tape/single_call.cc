@@ -1,4 +1,4 @@
-// Tested by tests/imperative_loops_test.cc
+// Tested by tests/imperative/imperative_loops_test.cc
 #include "imperative/tape/single_call.h"
 
 #include "ir/graph/bodies.h"

@@ -1,4 +1,4 @@
-// Tested by tests/imperative_memory_test.cc
+// Tested by tests/imperative/memory/imperative_memory_test.cc
 #include "imperative/tape/storage.h"
 
 #include "ir/rules/kernel.h"

@@ -3,7 +3,7 @@
 // Blocks are taken from a Store with its lock held. Any thread may give one back without the lock: it goes to a list of its
 // class that only grows until the next holder takes it whole. A Store lives as long as one of its blocks is in use, so tensors
 // may outlive the Imperative they come from.
-// Tested by tests/imperative_memory_test.cc
+// Tested by tests/imperative/memory/imperative_memory_test.cc
 #pragma once
 
 #include "imperative/tape/foreign_ranges.h"

@@ -2,7 +2,7 @@
 //
 // A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. It keeps its own
 // outputs as storage, so there are no cycles, and a node ends with the last tensor that leads to it.
-// Tested by tests/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/tape/call_site.h"

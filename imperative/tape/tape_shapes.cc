@@ -1,4 +1,4 @@
-// Tested by tests/imperative_growth_test.cc
+// Tested by tests/imperative/memory/imperative_growth_test.cc
 #include "imperative/tape/tape_shapes.h"
 
 #include "imperative/tape/heap_bytes.h"

@@ -2,7 +2,7 @@
 //
 // Tensors, marks, signatures and plans hold references; what nothing refers to is dropped at a sweep, and its number is used
 // again. The table holds one reference itself.
-// Tested by tests/imperative_growth_test.cc
+// Tested by tests/imperative/memory/imperative_growth_test.cc
 #pragma once
 
 #include "ir/base/ids.h"

@@ -1,4 +1,4 @@
-// Tested by tests/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
 #include "imperative/tape/tensor.h"
 
 #include "imperative/tape/heap_bytes.h"

@@ -2,7 +2,7 @@
 //
 // Copies of a handle are cheap and refer to one tensor: all see the same history and the same gradient. A handle belongs to
 // one thread at a time, a tensor to any number. It may outlive its Imperative, whose memory it then keeps.
-// Tested by tests/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/tape/storage.h"

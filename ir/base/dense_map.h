@@ -1,7 +1,7 @@
 // LLVM's DenseMap and DenseSet, but valid after std::bad_alloc in growth.
 //
 // LLVM's own update the number of buckets before they allocate, so after std::bad_alloc their destructor reads past the
-// old buckets. Everything but the ownership of the buckets is LLVM's. Tested by tests/allocation_test.cc
+// old buckets. Everything but the ownership of the buckets is LLVM's. Tested by tests/ir/allocation_test.cc
 #pragma once
 
 #include "llvm/ADT/DenseMap.h"

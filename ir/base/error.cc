@@ -1,4 +1,4 @@
-// The table of error kinds. Tested by tests/error_test.cc
+// The table of error kinds. Tested by tests/ir/error_test.cc
 #include "ir/base/error.h"
 
 #include "llvm/Support/raw_ostream.h"

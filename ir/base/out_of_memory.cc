@@ -1,4 +1,4 @@
-// The error that needs no memory. Tested by tests/allocation_test.cc
+// The error that needs no memory. Tested by tests/ir/allocation_test.cc
 #include "ir/base/out_of_memory.h"
 
 #include <atomic>

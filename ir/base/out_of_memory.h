@@ -1,5 +1,5 @@
 // Turns std::bad_alloc into an error, as every entry point of the library does; docs/embedding.md lists them.
-// Tested by tests/allocation_test.cc
+// Tested by tests/ir/allocation_test.cc
 #pragma once
 
 #include "ir/base/error.h"

@@ -1,4 +1,4 @@
-// Tested by tests/printable_test.cc
+// Tested by tests/ir/printable_test.cc
 #include "ir/base/printable.h"
 
 #include "ir/json_text.h"

@@ -1,4 +1,4 @@
-// The walk down to bodies. Tested by tests/bodies_test.cc
+// The walk down to bodies. Tested by tests/ir/bodies_test.cc
 #include "ir/graph/bodies.h"
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// Checks of location lists and counts. Tested by tests/control_flow_test.cc
+// Checks of location lists and counts. Tested by tests/ops/control_flow_test.cc
 #include "ir/graph/body_flow.h"
 
 #include "ir/graph/bodies.h"

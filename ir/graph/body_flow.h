@@ -2,7 +2,7 @@
 // becomes.
 //
 // An operator with bodies declares this once per kind (OpDef::flow). Inference, planning, execution and the gradient
-// work on the flow, so they handle a host's own loop like any other. Tested by tests/control_flow_test.cc
+// work on the flow, so they handle a host's own loop like any other. Tested by tests/ops/control_flow_test.cc
 #pragma once
 
 #include "ir/tensor/dim.h"

@@ -1,5 +1,5 @@
 // How people are told what a body receives and yields: what is sliced, carried, closed over, stacked, saved.
-// Tested by tests/text_test.cc
+// Tested by tests/ir/text_test.cc
 #pragma once
 
 #include "ir/graph/bodies.h"

@@ -1,4 +1,4 @@
-// Interning. Tested by tests/context_test.cc
+// Interning. Tested by tests/ir/context_test.cc
 #include "ir/graph/context.h"
 
 #include "ir/graph/bodies.h"

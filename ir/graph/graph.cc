@@ -1,4 +1,4 @@
-// Queries of a frozen graph. Tested by tests/graph_test.cc
+// Queries of a frozen graph. Tested by tests/ir/graph_test.cc
 #include "ir/graph/graph.h"
 
 #include "ir/base/dense_map.h"

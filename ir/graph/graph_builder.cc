@@ -1,4 +1,4 @@
-// Appending nodes, and `Freezer`, the one place that renumbers. Tested by tests/graph_builder_test.cc
+// Appending nodes, and `Freezer`, the one place that renumbers. Tested by tests/ir/graph_builder_test.cc
 #include "ir/graph/graph_builder.h"
 
 #include "ir/base/count_of.h"

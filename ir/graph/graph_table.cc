@@ -1,4 +1,4 @@
-// Lists permuted, ids renamed. Tested by tests/graph_table_test.cc
+// Lists permuted, ids renamed. Tested by tests/ir/graph_table_test.cc
 #include "ir/graph/graph_table.h"
 
 #include "ir/base/dense_map.h"

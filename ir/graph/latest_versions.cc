@@ -1,4 +1,4 @@
-// One row per overwritten variable. Tested by tests/graph_builder_test.cc
+// One row per overwritten variable. Tested by tests/ir/graph_builder_test.cc
 #include "ir/graph/latest_versions.h"
 
 #include "ir/base/error.h"

@@ -2,7 +2,7 @@
 //
 // An input that is a variable is read at its latest version; an operator that overwrites it makes the next one, which
 // is also the version at its own input: of two batch norms on one moving mean the first has it at 1, the second at 2.
-// Tested by tests/graph_builder_test.cc
+// Tested by tests/ir/graph_builder_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

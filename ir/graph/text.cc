@@ -1,4 +1,4 @@
-// One line per node. Tested by tests/text_test.cc
+// One line per node. Tested by tests/ir/text_test.cc
 #include "ir/graph/text.h"
 
 #include "ir/graph/body_roles.h"

@@ -1,5 +1,5 @@
 // Every spelling of attribute values found in real files, and the one canonical way to print them.
-// Tested by tests/attr_spec_test.cc
+// Tested by tests/ir/attr_spec_test.cc
 #include "ir/op/attr_spec.h"
 
 #include "llvm/ADT/StringExtras.h"

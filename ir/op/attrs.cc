@@ -1,4 +1,4 @@
-// Tested by tests/context_test.cc
+// Tested by tests/ir/context_test.cc
 #include "ir/op/attrs.h"
 
 #include "llvm/ADT/STLExtras.h"

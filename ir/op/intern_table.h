@@ -2,7 +2,7 @@
 // handle.
 //
 // The table keeps nothing alive. Handles may outlive it and be dropped on any thread. It is searched by content and
-// never iterated, so no result depends on the order of requests. Tested by tests/context_test.cc
+// never iterated, so no result depends on the order of requests. Tested by tests/ir/context_test.cc
 #pragma once
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,4 +1,4 @@
-// The operator registry: a sorted list of names. Tested by tests/op_test.cc
+// The operator registry: a sorted list of names. Tested by tests/ir/op_test.cc
 #include "ir/op/op.h"
 
 #include "ir/base/error.h"

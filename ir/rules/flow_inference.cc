@@ -1,4 +1,4 @@
-// Shapes and types through bodies, in both directions. Tested by tests/control_flow_test.cc
+// Shapes and types through bodies, in both directions. Tested by tests/ops/control_flow_test.cc
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/rules/inference.h"

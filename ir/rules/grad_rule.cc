@@ -1,4 +1,4 @@
-// Emission on behalf of a node. Tested by tests/gradient_test.cc
+// Emission on behalf of a node. Tested by tests/passes/gradient/gradient_test.cc
 #include "ir/rules/grad_rule.h"
 
 #include "ir/base/count_of.h"

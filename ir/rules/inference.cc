@@ -1,5 +1,5 @@
 // Refinement of one node's entries on the lattice unknown rank ⊐ unknown dimensions ⊐ known.
-// Tested by tests/inference_test.cc
+// Tested by tests/ir/inference_test.cc
 #include "ir/rules/inference.h"
 
 using namespace llvm;

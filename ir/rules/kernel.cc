@@ -1,4 +1,4 @@
-// Counter-based random numbers. Tested by tests/kernel_test.cc
+// Counter-based random numbers. Tested by tests/runtime/kernels/kernel_test.cc
 #include "ir/rules/kernel.h"
 
 #include "ir/tensor/random_stream.h"

@@ -1,4 +1,4 @@
-// The kernel of loops, branches and calls. Tested by tests/control_flow_test.cc
+// The kernel of loops, branches and calls. Tested by tests/ops/control_flow_test.cc
 #include "ir/graph/body_flow.h"
 #include "ir/rules/decision.h"
 #include "ir/rules/kernel.h"

@@ -1,4 +1,4 @@
-// One walk over the columns; every check looks at one node and what it reads. Tested by tests/verify_test.cc
+// One walk over the columns; every check looks at one node and what it reads. Tested by tests/ir/verify_test.cc
 #include "ir/rules/verify.h"
 
 #include "ir/graph/bodies.h"

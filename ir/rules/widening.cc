@@ -1,4 +1,4 @@
-// Tested by tests/widening_test.cc
+// Tested by tests/ir/widening_test.cc
 #include "ir/rules/widening.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -5,7 +5,7 @@
 // without scratch, and one whose `kernelTypes` contains the type receives its operands unchanged. Elementwise operators
 // process blocks of a fixed length, so that their scratch does not grow with the tensors.
 //
-// The planner reserves the scratch, the runtime uses it. Tested by tests/widening_test.cc
+// The planner reserves the scratch, the runtime uses it. Tested by tests/ir/widening_test.cc
 #pragma once
 
 #include "ir/op/op.h"

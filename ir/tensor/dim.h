@@ -2,7 +2,7 @@
 //
 // Shape functions compute with Dim and pass `inShape()` to setIn and setOut. A result beyond 64 bits is *endless*; it
 // stays so in sums, products and as a dividend, and becomes kBadDim, which no shape can contain. Unknown dimensions are
-// not Dims: a shape function tests for kUnknownDim first. Tested by tests/shape_test.cc
+// not Dims: a shape function tests for kUnknownDim first. Tested by tests/ir/shape_test.cc
 #pragma once
 
 #include "ir/tensor/shape.h"

@@ -1,5 +1,5 @@
 // Loops over the conversions: with F16C where the processor has it, which gives the same bits. Tested by
-// tests/half_test.cc
+// tests/ir/half_test.cc
 #include "ir/tensor/half.h"
 
 #include <cassert>

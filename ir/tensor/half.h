@@ -2,7 +2,7 @@
 //
 // Narrowing rounds to nearest, ties to even; overflow gives infinity. NaN becomes a quiet NaN with the same sign and as
 // many leading payload bits as fit. Results are the same bits on every processor.
-// Tested by tests/half_test.cc
+// Tested by tests/ir/half_test.cc
 #pragma once
 
 #include "ir/tensor/types.h"

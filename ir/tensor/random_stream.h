@@ -1,6 +1,6 @@
 // The draws of one RandomKey, for use in loops: computes the part that they share once.
 //
-// Tested by tests/kernel_test.cc, tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/kernel_test.cc, tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

@@ -1,4 +1,4 @@
-// Arithmetic and printing of shapes. Tested by tests/shape_test.cc
+// Arithmetic and printing of shapes. Tested by tests/ir/shape_test.cc
 #include "ir/tensor/shape.h"
 
 #include "ir/tensor/dim.h"

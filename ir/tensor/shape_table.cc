@@ -1,4 +1,4 @@
-// Tested by tests/shape_test.cc
+// Tested by tests/ir/shape_test.cc
 #include "ir/tensor/shape_table.h"
 
 #include "llvm/ADT/SmallString.h"

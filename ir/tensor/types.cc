@@ -1,4 +1,4 @@
-// Names and widths of element types. Tested by tests/types_test.cc
+// Names and widths of element types. Tested by tests/ir/types_test.cc
 #include "ir/tensor/types.h"
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,4 +1,4 @@
-// Arithmetic on two or more operands of equal shape. Tested by tests/elementwise_ops_test.cc
+// Arithmetic on two or more operands of equal shape. Tested by tests/ops/elementwise_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

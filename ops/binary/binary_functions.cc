@@ -1,5 +1,5 @@
 // hypot, mod, arctan2 and ldexp in all their forms. Powers are in power.cc and scalar.cc, extrema in extrema.cc.
-// Tested by tests/elementwise_ops_test.cc
+// Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/binary/binary_functions.h"
 
 #include "ir/op/gradient_marks.h"

@@ -11,7 +11,7 @@
 // pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Its slopes are the
 // same all over a piece, or, with `isTip`, smooth but for points at which all derivatives are 0 by definition. Gradient
 // operators read dy and the operands, as MXNet's do. With `leftLeft`, `leftRight` and `rightRight`, formulas of a and b, the
-// second derivatives are those, and not what differentiating `left` and `right` gives. Tested by tests/elementwise_ops_test.cc
+// second derivatives are those, and not what differentiating `left` and `right` gives. Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

@@ -2,7 +2,7 @@
 //
 // The gradient of an operand is summed over the axes along which it was repeated. Fused backward operators learn the
 // operands' shapes from their forward node; decompositions undo the broadcast with `_sum_like`, which takes the shape
-// from a value. Tested by tests/elementwise_ops_test.cc
+// from a value. Tested by tests/ops/elementwise_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

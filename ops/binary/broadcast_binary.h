@@ -3,7 +3,7 @@
 //   .shape = broadcastShape,
 //   .kernel = broadcastKernel<[](auto a, auto b) { return a + b; }>,
 //
-// Tested by tests/elementwise_ops_test.cc
+// Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

@@ -1,6 +1,6 @@
 // Comparisons of two tensors, of a tensor and the number in attribute `scalar`, and logical connectives: 1 where true,
 // else 0, in the operands' type (MXNet's choice). They carry no gradient. A number other than 0, NaN included, is true.
-// Tested by tests/extrema_ops_test.cc
+// Tested by tests/ops/extrema_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/amended.h"

@@ -2,7 +2,7 @@
 //
 // Where the operands are equal, the gradient goes only to lhs, as in MXNet. Elsewhere: comparison with a number
 // (ops/elementwise/scalar.cc), extrema along axes (ops/reduction/reduce_extrema.cc).
-// Tested by tests/extrema_ops_test.cc
+// Tested by tests/ops/extrema_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/amended.h"

@@ -1,4 +1,4 @@
-// Choice between two tensors, element by element or row by row. Tested by tests/movement_ops_test.cc
+// Choice between two tensors, element by element or row by row. Tested by tests/ops/movement_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

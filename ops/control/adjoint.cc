@@ -1,4 +1,4 @@
-// Tested by tests/loop_gradient_test.cc
+// Tested by tests/passes/gradient/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 
 #include "ops/kit/primitives.h"

@@ -1,5 +1,5 @@
 // The gradient of a branch is a branch, and that of a call is a call. The forward decision is reused, and inputs that
-// the branch taken does not read get zeros. Tested by tests/loop_gradient_test.cc
+// the branch taken does not read get zeros. Tested by tests/passes/gradient/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 #include "ops/control/saved.h"
 #include "ops/kit/primitives.h"

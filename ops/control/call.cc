@@ -1,4 +1,4 @@
-// A graph as a node: a body that several places invoke. Tested by tests/control_flow_test.cc
+// A graph as a node: a body that several places invoke. Tested by tests/ops/control_flow_test.cc
 #include "ops/control/saved.h"
 #include "ops/kit/primitives.h"
 

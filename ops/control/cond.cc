@@ -1,4 +1,4 @@
-// MXNet's cond: one of two bodies runs, as a third decides. Tested by tests/control_flow_test.cc
+// MXNet's cond: one of two bodies runs, as a third decides. Tested by tests/ops/control_flow_test.cc
 #include "ops/control/saved.h"
 #include "ops/kit/primitives.h"
 

@@ -1,4 +1,4 @@
-// MXNet's foreach: a body run for every slice of its data. Tested by tests/control_flow_test.cc
+// MXNet's foreach: a body run for every slice of its data. Tested by tests/ops/control_flow_test.cc
 #include "ops/control/relocated.h"
 #include "ops/control/saved.h"
 #include "ops/kit/primitives.h"

@@ -1,6 +1,6 @@
 // The gradient of a loop is a loop over the stacked outputs of the forward loop, in the opposite direction. Its states
 // are the gradients of the forward states, and running sums of the gradients of operands that every step reads.
-// Tested by tests/loop_gradient_test.cc
+// Tested by tests/passes/gradient/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 #include "ops/control/saved.h"
 #include "ops/kit/primitives.h"

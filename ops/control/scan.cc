@@ -1,5 +1,5 @@
 // The loop that gradients of loops emit: it visits its rows upward or downward, and may end early.
-// Tested by tests/control_flow_test.cc
+// Tested by tests/ops/control_flow_test.cc
 #include "ops/control/saved.h"
 #include "ops/kit/primitives.h"
 

@@ -1,4 +1,4 @@
-// Tested by tests/ctc_loss_test.cc
+// Tested by tests/ops/ctc_loss_test.cc
 #include "ops/control/scan_builder.h"
 
 #include "ir/graph/body_flow.h"

@@ -1,4 +1,4 @@
-// MXNet's while_loop: a body that runs while a condition holds. Tested by tests/control_flow_test.cc
+// MXNet's while_loop: a body that runs while a condition holds. Tested by tests/ops/control_flow_test.cc
 #include "ops/control/saved.h"
 
 #include "llvm/ADT/BitVector.h"

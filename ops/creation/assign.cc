@@ -1,5 +1,5 @@
 // Overwrites a state, a variable that persists between runs. Every other operator with a state reduces to this one.
-// Tested by tests/lower_to_test.cc, tests/conformance_test.cc
+// Tested by tests/passes/lowering/lower_to_test.cc, tests/ops/conformance_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

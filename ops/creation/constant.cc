@@ -1,4 +1,4 @@
-// A tensor whose values are part of the graph. Tested by tests/constant_test.cc
+// A tensor whose values are part of the graph. Tested by tests/ops/constant_test.cc
 #include "ir/base/count_of.h"
 #include "ir/tensor/dim.h"
 #include "ir/base/error.h"

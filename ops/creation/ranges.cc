@@ -1,5 +1,5 @@
 // Tensors made of indices: the identity matrix, evenly spaced numbers, the indices of a tensor's elements.
-// Tested by tests/conformance_test.cc
+// Tested by tests/ops/conformance_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/kernel.h"
 #include "ir/base/number.h"

@@ -1,5 +1,5 @@
 // Constants and copies: zeros, ones, filled tensors, identities. Their gradients are zero or the identity.
-// Tested by tests/elementwise_ops_test.cc
+// Tested by tests/ops/elementwise_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

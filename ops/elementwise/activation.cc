@@ -2,7 +2,7 @@
 //
 // The gradient is written as a function of the inputs MXNet gives it: of y where that suffices, of x for softsign.
 // Differentiating that function, with y differentiated through the forward node, gives every higher order.
-// Tested by tests/nn_ops_test.cc
+// Tested by tests/ops/nn_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

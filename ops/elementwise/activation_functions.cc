@@ -1,6 +1,6 @@
 // Activation functions of gradc's own, which MXNet 1.9.1 lacks: log_sigmoid, silu, mish, gelu, hard_swish.
 //
-// Those that MXNet has are in ops/elementwise/activation.cc, leaky_relu.cc and unary.cc. Tested by tests/elementwise_ops_test.cc
+// Those that MXNet has are in ops/elementwise/activation.cc, leaky_relu.cc and unary.cc. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/special_functions.h"
 #include "ops/kit/families.h"

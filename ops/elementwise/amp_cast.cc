@@ -1,5 +1,5 @@
 // Casts of automatic mixed precision: amp_cast, amp_multicast. They change only float32 and the 16-bit floating types.
-// Tested by tests/network_ops_test.cc
+// Tested by tests/ops/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -1,4 +1,4 @@
-// Conversion between element types. Tested by tests/movement_ops_test.cc
+// Conversion between element types. Tested by tests/ops/movement_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/tensor/half.h"
 #include "ir/rules/inference.h"

@@ -1,4 +1,4 @@
-// Conversion of a tensor's elements. Tested by tests/movement_ops_test.cc
+// Conversion of a tensor's elements. Tested by tests/ops/movement_ops_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"

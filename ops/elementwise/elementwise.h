@@ -4,7 +4,7 @@
 //   .kernel = mapFloating<[](auto x) { return std::exp(x); }>
 //
 // Not for operands of different shapes (ops/binary/broadcast.cc) nor for functions of attributes (ops/elementwise/scalar.cc).
-// Tested by tests/elementwise_ops_test.cc
+// Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

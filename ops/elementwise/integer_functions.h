@@ -1,4 +1,4 @@
-// Functions of two integers that the language lacks or leaves undefined. Tested by tests/elementwise_ops_test.cc
+// Functions of two integers that the language lacks or leaves undefined. Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"

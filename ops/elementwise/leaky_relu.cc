@@ -7,7 +7,7 @@
 // Differences from MXNet: its gradient of selu below 0 is λ·(y + α), where the derivative is y + λ·α. It computes gelu,
 // and slope·x below 0, in single precision whatever the type. It sums γ's gradient after writing dx; where its planner
 // put dx in place of dy, the result is Σ dx·x, which is γ times the derivative.
-// Tested by tests/layer_ops_test.cc, tests/sequence_ops_test.cc
+// Tested by tests/ops/layer_ops_test.cc, tests/ops/sequence_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

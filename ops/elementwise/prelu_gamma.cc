@@ -1,4 +1,4 @@
-// Shapes of prelu's slope, and the two operators that spread it and sum it. Tested by tests/layer_ops_test.cc
+// Shapes of prelu's slope, and the two operators that spread it and sum it. Tested by tests/ops/layer_ops_test.cc
 #include "ops/elementwise/prelu_gamma.h"
 
 #include "ir/rules/grad_rule.h"

@@ -1,5 +1,5 @@
 // Piecewise constant functions of one variable: rounding, and logical negation. Their gradient is zero, as in MXNet
-// where MXNet defines it. Tested by tests/elementwise_ops_test.cc
+// where MXNet defines it. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/kit/amended.h"
 #include "ops/elementwise/functions.h"
 #include "ops/kit/families.h"

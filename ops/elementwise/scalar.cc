@@ -1,5 +1,5 @@
 // Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/binary/comparison.cc.
-// Tested by tests/elementwise_ops_test.cc
+// Tested by tests/ops/elementwise_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/op/gradient_marks.h"
 #include "ir/rules/inference.h"

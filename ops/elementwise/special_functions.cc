@@ -2,7 +2,7 @@
 // a parabola.
 //
 // The common ones are in ops/elementwise/unary.cc. MXNet's gradient of erf has 2/√π in single precision, which is
-// 3·10⁻⁸ less. Tested by tests/layer_ops_test.cc
+// 3·10⁻⁸ less. Tested by tests/ops/layer_ops_test.cc
 #include "ops/elementwise/special_functions.h"
 
 #include "ir/rules/grad_rule.h"

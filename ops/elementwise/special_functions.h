@@ -1,5 +1,5 @@
 // Probability functions that the C++ library lacks, and operators of ops/elementwise/special_functions.cc that others
-// emit. Tested by tests/layer_ops_test.cc
+// emit. Tested by tests/ops/layer_ops_test.cc
 #pragma once
 
 #include "ir/op/op.h"

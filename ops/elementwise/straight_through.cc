@@ -1,5 +1,5 @@
 // Functions whose gradient is declared, not derived: straight-through estimators, and a factor on the gradient alone.
-// Central differences therefore see a piece with the declared slope. Tested by tests/elementwise_ops_test.cc
+// Central differences therefore see a piece with the declared slope. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/kit/families.h"

@@ -1,6 +1,6 @@
 // Circular and hyperbolic functions, their inverses, and angles in degrees and radians.
 //
-// tanh is in ops/elementwise/unary.cc. Tested by tests/elementwise_ops_test.cc
+// tanh is in ops/elementwise/unary.cc. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

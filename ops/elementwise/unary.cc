@@ -2,7 +2,7 @@
 //
 // Others are in trigonometric.cc, rounding.cc, special_functions.cc and gamma_functions.cc. Smooth functions are
 // written as formulas (functions.h); those with pieces, integers or gradients of their own are written out at the end.
-// Tested by tests/elementwise_ops_test.cc
+// Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/kit/families.h"

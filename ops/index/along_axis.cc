@@ -1,5 +1,5 @@
 // The building blocks of operators that order elements: positions that sort, and elements picked and put by position
-// along an axis. Picking and putting are each other's gradient. Tested by tests/ordering_ops_test.cc
+// along an axis. Picking and putting are each other's gradient. Tested by tests/ops/ordering_ops_test.cc
 #include "ops/index/along_axis.h"
 
 #include "ir/rules/grad_rule.h"

@@ -1,4 +1,4 @@
-// Positions along an axis, held by a tensor of any type. Tested by tests/ordering_ops_test.cc
+// Positions along an axis, held by a tensor of any type. Tested by tests/ops/ordering_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"

@@ -1,4 +1,4 @@
-// Rows of a tensor replaced by others. Linear in both. Tested by tests/indexing_ops_test.cc
+// Rows of a tensor replaced by others. Linear in both. Tested by tests/ops/indexing_ops_test.cc
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/index/rows.h"

@@ -1,5 +1,5 @@
 // The index of every element along one axis, from which masks, one-hot rows and ranges are built.
-// Tested by tests/conformance_test.cc, tests/index_ops_test.cc
+// Tested by tests/ops/conformance_test.cc, tests/ops/index_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

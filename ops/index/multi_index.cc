@@ -1,5 +1,5 @@
 // Indices into a flat tensor and the indices along its axes, computed from each other. Tested by
-// tests/indexing_ops_test.cc
+// tests/ops/indexing_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

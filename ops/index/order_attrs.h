@@ -1,5 +1,5 @@
 // What the operators that order elements are asked for, without their parameter structs. Tested by
-// tests/ordering_ops_test.cc
+// tests/ops/ordering_ops_test.cc
 #pragma once
 
 #include "ir/op/op.h"

@@ -2,7 +2,7 @@
 //
 // Equal elements keep their order, and NaN comes after all numbers in either direction. MXNet specifies neither: its
 // sort is not stable beyond sixteen elements. Positions have the type `dtype`, or int32 if only values are requested.
-// Tested by tests/ordering_ops_test.cc
+// Tested by tests/ops/ordering_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

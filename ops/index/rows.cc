@@ -1,4 +1,4 @@
-// Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
+// Tested by tests/ops/indexing_ops_test.cc, tests/ops/conformance_test.cc
 #include "ops/index/rows.h"
 
 #include "ops/kit/primitives.h"

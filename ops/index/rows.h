@@ -1,6 +1,6 @@
 // Rows picked by number, and rows added or put at numbered rows: the computations of take, Embedding, gather_nd and
 // their gradients. Numbers may have any type; fractions are dropped, and NaN is 0.
-// Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
+// Tested by tests/ops/indexing_ops_test.cc, tests/ops/conformance_test.cc
 #pragma once
 
 #include "ir/tensor/dim.h"

@@ -1,5 +1,5 @@
 // The order that sorting operators share: stable, NaN after all numbers in either direction.
-// Tested by tests/ordering_ops_test.cc
+// Tested by tests/ops/ordering_ops_test.cc
 #pragma once
 
 #include "ops/kit/axis_rows.h"

@@ -1,4 +1,4 @@
-// Attributes that are axes. Tested by tests/registry_test.cc
+// Attributes that are axes. Tested by tests/ops/registry_test.cc
 #pragma once
 
 #include "ir/op/attr_spec.h"

@@ -1,5 +1,5 @@
 // A tensor seen as rows along one axis, as softmax, normalisations and per-channel operators walk over it.
-// Tested by tests/layer_ops_test.cc
+// Tested by tests/ops/layer_ops_test.cc
 #pragma once
 
 #include "ir/tensor/shape.h"

@@ -1,7 +1,7 @@
 // Loops between a tensor and one that broadcasts to it: sums down to the smaller, repetition up to the larger.
 //
 // Shapes are aligned at the last axis, as in NumPy. Sums run strictly left to right in float64 (integers in their own
-// type), so a result depends only on the operands. Tested by tests/reduce_ops_test.cc
+// type), so a result depends only on the operands. Tested by tests/ops/reduce_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"

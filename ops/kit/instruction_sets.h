@@ -12,7 +12,7 @@
 // Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/core/channel_loops.h. GCC before 12.4
 // miscompiles the direct form for AVX2 and AVX-512 where a term is read under a condition (`x[i] > 0 ? 0 : y[i] *
 // x[i]`): in a group of unrolled lanes the vectoriser forgets to permute masked loads (GCC bug 114375). Loops over
-// elements have no such groups. Tested by tests/instruction_sets_test.cc
+// elements have no such groups. Tested by tests/runtime/kernels/instruction_sets_test.cc
 #pragma once
 
 #include <cstdint>

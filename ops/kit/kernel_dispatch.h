@@ -3,7 +3,7 @@
 //   dispatchFloating(call.out[0].dtype, [&](auto zero) { scale<decltype(zero)>(call); });
 //
 // Reference kernels exist for the types listed here; the executor refuses a node of any other type before it runs.
-// Tested by tests/nn_ops_test.cc
+// Tested by tests/ops/nn_ops_test.cc
 #pragma once
 
 #include "ir/tensor/types.h"

@@ -1,5 +1,5 @@
 // The attributes that other implementations of a layer need, without the parameter structs of ops/*.cc.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ops/kit/axis_rows.h"

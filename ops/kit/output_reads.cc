@@ -1,4 +1,4 @@
-// Tested by tests/imperative_keeps_test.cc
+// Tested by tests/imperative/memory/imperative_keeps_test.cc
 #include "ops/kit/output_reads.h"
 
 #include "ir/graph/effects.h"

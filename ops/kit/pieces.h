@@ -1,5 +1,5 @@
 // Piece kernels of operators with inputs that only select: masks, conditions, compared operands.
-// Tested by tests/extrema_ops_test.cc
+// Tested by tests/ops/extrema_ops_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

@@ -1,4 +1,4 @@
-// Attributes that MXNet holds in single precision. Tested by tests/layer_ops_test.cc
+// Attributes that MXNet holds in single precision. Tested by tests/ops/layer_ops_test.cc
 #pragma once
 
 namespace gradc {

@@ -1,5 +1,5 @@
 // Rules shared by operators that cut tensors. They require no known sizes, except for long steps (1024 or more): what
-// they need of a size they take from values when the graph runs. Tested by tests/conformance_test.cc
+// they need of a size they take from values when the graph runs. Tested by tests/ops/conformance_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

@@ -1,7 +1,7 @@
 // Row-major walks over tensors with arbitrary strides: the index arithmetic of broadcasting and reductions.
 //
 // A walk visits every index of `dims` in row-major order and keeps one offset into a buffer. Stride 0 repeats a
-// dimension, which is all that broadcasting is. Tested by tests/reduce_ops_test.cc
+// dimension, which is all that broadcasting is. Tested by tests/ops/reduce_ops_test.cc
 #pragma once
 
 #include "ir/tensor/shape.h"

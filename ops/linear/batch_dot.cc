@@ -1,5 +1,5 @@
 // batch_dot: one matrix product per element of a batch. Bilinear; its gradients are batch_dot again, so it is closed to
-// every order. Tested by tests/layer_ops_test.cc
+// every order. Tested by tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

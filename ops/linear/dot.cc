@@ -3,7 +3,7 @@
 // y = A·B is bilinear; with dy it makes the trilinear form ⟨dy, A·B⟩, whose derivatives toward A and B are the two
 // outputs of `_backward_dot`(dy, A, B). With u of A's shape and v of B's, the gradient of ⟨u, dA⟩ + ⟨v, dB⟩ is u·B +
 // A·v toward dy, and toward A and B the two outputs of `_backward_dot`(dy, u, v). So the pair is closed to every order,
-// whatever the ranks. Tested by tests/reduce_ops_test.cc
+// whatever the ranks. Tested by tests/ops/reduce_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -1,6 +1,6 @@
 // Attention on interleaved projections: MXNet's interleaved_matmul operators.
 //
-// Tested by tests/network_ops_test.cc
+// Tested by tests/ops/network_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -5,7 +5,7 @@
 //   …_qk      scores = Q · Kᵀ / √d
 //   …_valatt  y = scores · V, a projection of one part
 // In …_selfatt_… one projection has all three parts; in …_encdec_… queries are separate from keys and values.
-// Tested by tests/network_ops_test.cc
+// Tested by tests/ops/network_ops_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

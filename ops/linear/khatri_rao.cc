@@ -1,4 +1,4 @@
-// khatri_rao: the Kronecker product column by column. Tested by tests/network_ops_test.cc
+// khatri_rao: the Kronecker product column by column. Tested by tests/ops/network_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

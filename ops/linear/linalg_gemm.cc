@@ -2,7 +2,7 @@
 // adds beta · C.
 //
 // Columns run along the last axis, rows along `axis`, all other axes count the matrices of the batch. The gradients are
-// such products again. Tested by tests/network_ops_test.cc
+// such products again. Tested by tests/ops/network_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -1,4 +1,4 @@
-// Shared by the reference and fast kernels of linalg_gemm. Tested by tests/network_ops_test.cc
+// Shared by the reference and fast kernels of linalg_gemm. Tested by tests/ops/network_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

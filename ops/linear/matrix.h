@@ -1,5 +1,5 @@
 // Products of matrices in strided memory, shared by dot, linalg_gemm and attention.
-// Tested by tests/reduce_ops_test.cc, tests/network_ops_test.cc
+// Tested by tests/ops/reduce_ops_test.cc, tests/ops/network_ops_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

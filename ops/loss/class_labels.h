@@ -1,4 +1,4 @@
-// Labels that are class numbers: the class that a label means, and its target. Tested by tests/loss_ops_test.cc
+// Labels that are class numbers: the class that a label means, and its target. Tested by tests/ops/loss_ops_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

@@ -3,7 +3,7 @@
 //
 // The hidden second output is the gradient, which _backward_ctc_loss multiplies by the head gradient. For higher orders
 // it is differentiated as _ctc_loss_grad of the same operands. A sequence with fewer steps than its labels need has the
-// loss 0. Tested by tests/ctc_loss_test.cc
+// loss 0. Tested by tests/ops/ctc_loss_test.cc
 #include "ops/loss/ctc_loss.h"
 
 #include "ir/tensor/dim.h"

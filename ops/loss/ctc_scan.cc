@@ -5,7 +5,7 @@
 // paths that spell many labels may be below the smallest number. They are float64 whatever the type of the data. What
 // has no path has the logarithm kImpossible or less, which unlike -inf has gradients. Blanks (one more than labels) and
 // labels are separate matrices, (batch, places).
-// Tested by tests/ctc_loss_test.cc
+// Tested by tests/ops/ctc_loss_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
 #include "ops/loss/ctc_loss.h"

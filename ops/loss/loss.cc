@@ -1,6 +1,6 @@
 // Operators that stop differentiation or start it: BlockGrad, make_loss, MakeLoss. The forward pass of each is the
 // identity.
-// Tested by tests/loss_ops_test.cc
+// Tested by tests/ops/loss_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

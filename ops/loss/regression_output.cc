@@ -4,7 +4,7 @@
 //   Linear    f = x           loss = w · Σ (x - l)² / 2             dx = w · (f - l)
 //   Logistic  f = sigmoid x   loss = w · Σ (ln(1 + eˣ) - l · x)     dx = w · (f - l)
 //   MAE       f = x           loss = w · Σ |x - l|                  dx = w where f > l, else -w
-// The gradient reads the input; MXNet's reads the output. Tested by tests/loss_ops_test.cc
+// The gradient reads the input; MXNet's reads the output. Tested by tests/ops/loss_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

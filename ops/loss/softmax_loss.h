@@ -1,7 +1,7 @@
 // What SoftmaxOutput means by rows, labels and weights; shared by the operator and the parts it decomposes into.
 //
 // A *row* is one distribution: `classes` elements, `inner` apart. Labels are numbered like rows.
-// Tested by tests/loss_ops_test.cc
+// Tested by tests/ops/loss_ops_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"

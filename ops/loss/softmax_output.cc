@@ -5,7 +5,7 @@
 //   dx = w · (softmax x - t).
 // The gradient reads the input, so that its own derivative is right; MXNet's reads the output, and is what
 // `--dialect mxnet` writes. With out_grad the head gradient multiplies, as MXNet documents (D-27).
-// Tested by tests/loss_ops_test.cc
+// Tested by tests/ops/loss_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

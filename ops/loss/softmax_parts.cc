@@ -1,7 +1,7 @@
 // The operators SoftmaxOutput's gradient is made of: weight · (softmax(x) - target).
 //
 // Only the softmax is differentiable; target and weight are functions of the label and constants (counts inside
-// normalization too). Tested by tests/loss_ops_test.cc
+// normalization too). Tested by tests/ops/loss_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -4,7 +4,7 @@
 // Outputs 1 and 2 are the mean and the deviation s = (var + eps)^(1/2) of each (image, group); the gradient computes
 // from them. They depend on the data, so the rule of GroupNorm adds the gradient through them if something
 // differentiates them: that makes second and higher orders right. γ and β are those of MXNet 1.9.1, one number per
-// group. Sums run in float64. Tested by tests/network_ops_test.cc
+// group. Sums run in float64. Tested by tests/ops/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/missing_inputs.h"

@@ -3,7 +3,7 @@
 // Hidden outputs 1 and 2 are the mean and the biased variance of each (image, channel); the gradient computes from
 // them. They depend on the data, so the rule of InstanceNorm adds the gradient through them if something differentiates
 // them: that makes second and higher orders right. Sums run in float64. MXNet has the operator only in float32.
-// Tested by tests/sequence_ops_test.cc
+// Tested by tests/ops/sequence_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/missing_inputs.h"

@@ -3,7 +3,7 @@
 //
 // Outputs 1 and 2 are the mean m and the deviation s = (var + eps)^(1/2) of each row; the gradient computes from them.
 // They depend on the data, so the rule of LayerNorm adds the gradient through them if something differentiates them:
-// that makes second and higher orders right. Sums run in float64. Tested by tests/layer_ops_test.cc
+// that makes second and higher orders right. Sums run in float64. Tested by tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/missing_inputs.h"

@@ -1,4 +1,4 @@
-// An operator of ops/normalization/softmax.cc that losses emit. Tested by tests/layer_ops_test.cc
+// An operator of ops/normalization/softmax.cc that losses emit. Tested by tests/ops/layer_ops_test.cc
 #pragma once
 
 #include "ir/op/op.h"

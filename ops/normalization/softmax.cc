@@ -4,7 +4,7 @@
 // All three are one row function of z = ±x/temperature. Gradients read y, as MXNet's do; y is differentiated through
 // the forward node, which makes every higher order right. Elements beyond a row's length are 0 and stay so in the
 // gradient. A requested dtype is that of the output; the gradient has the data's. Sums run in float64.
-// Tested by tests/layer_ops_test.cc
+// Tested by tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/axis_attr.h"

@@ -1,5 +1,5 @@
 // The arithmetic of softmax, softmin and log_softmax on one row of plain memory, and of their gradients. Sums run in
-// float64. Tested by tests/layer_ops_test.cc
+// float64. Tested by tests/ops/layer_ops_test.cc
 #pragma once
 
 #include "ops/kit/axis_rows.h"

@@ -6,7 +6,7 @@
 // rate_factor, and `t`, counted from 1.
 // Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
 // MXNet's AdaGrad takes only row-sparse gradients, so `_adagrad_update` is ours: the step of its Python optimizer.
-// Steps have no gradient: requesting one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
+// Steps have no gradient: requesting one is an error (E-02), as in MXNet. Tested by tests/ops/optimizer_ops_test.cc
 #include "ops/optimizer/step.h"
 
 #include "ops/kit/families.h"

@@ -10,7 +10,7 @@
 //   weight32                of `mp_…` operators, for 16-bit weights: the weight in float32, which the step reads and
 //                           overwrites; states and numbers are float32 too
 //
-// Tested by tests/optimizer_ops_test.cc
+// Tested by tests/ops/optimizer_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

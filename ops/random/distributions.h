@@ -1,6 +1,6 @@
 // Distributions as standard noise, shifted and scaled: y = a + (b - a) · u for uniform u in [0, 1), and y = a + b · z
 // for normal z. Only the noise is drawn; parameters get gradients through the formula.
-// Tested by tests/random_ops_test.cc
+// Tested by tests/ops/random_ops_test.cc
 #pragma once
 
 #include "ir/base/error.h"

@@ -1,7 +1,7 @@
 // Dropout: elements are zeroed with probability p and the others scaled by 1/(1 − p), in training or always.
 //
 // The mask, already scaled, is a hidden output and carries all randomness: forward and gradient are products with it.
-// Where nothing is dropped the mask is ones, so both forms share one definition. Tested by tests/nn_ops_test.cc
+// Where nothing is dropped the mask is ones, so both forms share one definition. Tested by tests/ops/nn_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/kernel.h"
 #include "ops/kit/axis_attr.h"

@@ -1,5 +1,5 @@
 // Random numbers with parameters in the attributes. All operators that draw decompose to `_uniform_like`.
-// Tested by tests/random_ops_test.cc, tests/index_ops_test.cc
+// Tested by tests/ops/random_ops_test.cc, tests/ops/index_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -1,7 +1,7 @@
 // Random permutations along the first axis: draw i is the key of row i, and rows are sorted by their keys.
 //
 // The permutation is a hidden output, which MXNet's operator lacks; so it has a gradient here, unlike in MXNet.
-// Tested by tests/ordering_ops_test.cc
+// Tested by tests/ops/ordering_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

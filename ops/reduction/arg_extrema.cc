@@ -1,7 +1,7 @@
 // Positions of largest and smallest elements.
 //
 // As in MXNet the first of equal elements counts, a NaN counts as the extremum, and positions have the type of the
-// data. Without an axis positions are those in row-major order. Tested by tests/ordering_ops_test.cc
+// data. Without an axis positions are those in row-major order. Tested by tests/ops/ordering_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/base/number.h"

@@ -1,4 +1,4 @@
-// Running sums along an axis. Tested by tests/ordering_ops_test.cc
+// Running sums along an axis. Tested by tests/ops/ordering_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

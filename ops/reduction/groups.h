@@ -1,4 +1,4 @@
-// Loops of kernels over the elements that a reduction brings together. Tested by tests/reduce_ops_test.cc
+// Loops of kernels over the elements that a reduction brings together. Tested by tests/ops/reduce_ops_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

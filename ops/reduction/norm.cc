@@ -1,7 +1,7 @@
 // Norms, sums that leave out NaN, means with variances.
 //
 // The gradient of the Euclidean norm is dy·x/y, and 0 where the norm is 0, as the subgradient of smallest norm is;
-// MXNet has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
+// MXNet has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ops/ordering_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/amended.h"

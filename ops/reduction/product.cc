@@ -3,7 +3,7 @@
 // P, the product of n factors, has the m-th derivative D^m P(x)[v1, …, vm] along directions v1, …, vm. It is linear in
 // each of them, and its gradient toward x is what `_product_gradient(x, v1, …, vm)` computes; toward v1 it is
 // `_product_gradient(x, v2, …, vm)`. So <c, _product_gradient(x, v1, …, vm)> = D^(m+1) P(x)[v1, …, vm, c] again has
-// these gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
+// these gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ops/ordering_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

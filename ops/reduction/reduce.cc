@@ -1,7 +1,7 @@
 // Sums and means over axes, and the operators that undo a broadcast or repeat along axes.
 //
 // `sum` and `mean` follow MXNet: no axis means all of them, also under `exclude`; a result without axes left has shape
-// (1,). Tested by tests/reduce_ops_test.cc
+// (1,). Tested by tests/ops/reduce_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

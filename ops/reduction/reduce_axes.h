@@ -1,5 +1,5 @@
 // The attributes of reductions over axes and what they imply for shapes, as in MXNet: no axis means all of them, even
-// under `exclude`; a result without axes left has shape (1,). Tested by tests/reduce_ops_test.cc
+// under `exclude`; a result without axes left has shape (1,). Tested by tests/ops/reduce_ops_test.cc
 #pragma once
 
 #include "ir/op/attr_spec.h"

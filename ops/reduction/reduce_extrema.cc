@@ -1,7 +1,7 @@
 // Largest and smallest elements over axes.
 //
 // Gradients are MXNet's: every element that equals the extremum gets the whole of dy. Sums and means are in
-// ops/reduction/reduce.cc, products in ops/reduction/product.cc. Tested by tests/extrema_ops_test.cc
+// ops/reduction/reduce.cc, products in ops/reduction/product.cc. Tested by tests/ops/extrema_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

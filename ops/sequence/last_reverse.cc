@@ -2,7 +2,7 @@
 //
 // Data is (time, batch, …); for SequenceLast also (batch, time, …), with axis 1. Lengths are truncated to integers and
 // clamped to the number of steps; the last step of a sequence without steps is its first.
-// Tested by tests/network_ops_test.cc
+// Tested by tests/ops/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/axis_attr.h"

@@ -1,4 +1,4 @@
-// Lengths of sequences, one per element of the batch and of any type. Tested by tests/sequence_ops_test.cc
+// Lengths of sequences, one per element of the batch and of any type. Tested by tests/ops/sequence_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"

@@ -1,7 +1,7 @@
 // RNN: layers of recurrent cells over a sequence (time, batch, features), in one or both directions, and its gradient.
 //
 // _backward_RNN has MXNet's operands, which do not include the lengths of sequences; with lengths the gradient is
-// _RNN_grad. Both run the layers again; dropout draws what the forward node drew. Tested by tests/rnn_test.cc
+// _RNN_grad. Both run the layers again; dropout draws what the forward node drew. Tested by tests/ops/rnn_test.cc
 #include "ops/sequence/rnn.h"
 
 #include "ir/tensor/dim.h"

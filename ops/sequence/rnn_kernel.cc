@@ -1,7 +1,7 @@
 // Reference kernels of RNN and its gradient, in float64 whatever the type of the operands.
 //
 // The gradient runs the layers again, keeping what each step received, then goes through them backwards. A gradient
-// check does so next to a run at the base point, whose steps select the pieces. Tested by tests/rnn_test.cc
+// check does so next to a run at the base point, whose steps select the pieces. Tested by tests/ops/rnn_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/sequence/lengths.h"
 #include "ops/sequence/rnn.h"

@@ -3,7 +3,7 @@
 //
 // What does not need the state of the previous step is computed outside the loops, for all steps at once: the gates'
 // shares of the input; in the gradient, where the states are stacked, also their shares of the state and the gradients
-// of the parameters. A step is the formula of its cell (rnn_cells.h). Tested by tests/rnn_test.cc
+// of the parameters. A step is the formula of its cell (rnn_cells.h). Tested by tests/ops/rnn_test.cc
 #include "ops/sequence/rnn_scan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tested by tests/rnn_test.cc
+// Tested by tests/ops/rnn_test.cc
 #include "ops/sequence/rnn_scan.h"
 
 #include "ir/base/error.h"

@@ -1,6 +1,6 @@
 // Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
 //
-// Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/sequence_ops_test.cc
+// Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/ops/sequence_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

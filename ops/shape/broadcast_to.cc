@@ -1,7 +1,7 @@
 // Repetition of axes of one element: to given lengths (broadcast_axis) or to a given shape (broadcast_to).
 //
 // The gradient is summed over the repeated axes by `_broadcast_backward` of ops/reduction/reduce.cc.
-// Tested by tests/movement_ops_test.cc
+// Tested by tests/ops/movement_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -1,4 +1,4 @@
-// Joining tensors along one axis, and taking one of them out again. Tested by tests/reduce_ops_test.cc
+// Joining tensors along one axis, and taking one of them out again. Tested by tests/ops/reduce_ops_test.cc
 #include "ir/base/count_of.h"
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"

@@ -1,5 +1,5 @@
 // A window of an image batch (N, C, H, W), of a given size or that of another tensor.
-// Tested by tests/movement_ops_test.cc
+// Tested by tests/ops/movement_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

@@ -1,5 +1,5 @@
 // Diagonals: of the matrices along two axes, or the matrix that has a vector as its diagonal. Linear; the backward
-// operator is the adjoint. Tested by tests/indexing_ops_test.cc
+// operator is the adjoint. Tested by tests/ops/indexing_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -1,5 +1,5 @@
 // Padding of the spatial axes of image batches, with a constant or with elements of the data.
-// Tested by tests/movement_ops_test.cc
+// Tested by tests/ops/movement_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

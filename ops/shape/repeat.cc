@@ -1,7 +1,7 @@
 // Elements or whole tensors several times: repeat, tile.
 //
 // Both are linear; the adjoint of a backward operator is the forward operator with the same attributes.
-// Tested by tests/movement_ops_test.cc
+// Tested by tests/ops/movement_ops_test.cc
 #include "ir/base/count_of.h"
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"

@@ -1,6 +1,6 @@
 // Reshape and its relatives that add or drop axes of one element; the bytes stay as they are.
 //
-// Not here: reshape_like and Flatten (ops/shape/shape_ops.cc). Tested by tests/movement_ops_test.cc
+// Not here: reshape_like and Flatten (ops/shape/shape_ops.cc). Tested by tests/ops/movement_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

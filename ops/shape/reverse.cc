@@ -1,6 +1,6 @@
 // Elements in reversed order along axes.
 //
-// Linear, and its own adjoint. Tested by tests/movement_ops_test.cc
+// Linear, and its own adjoint. Tested by tests/ops/movement_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

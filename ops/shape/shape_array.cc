@@ -1,4 +1,4 @@
-// Shapes and numbers of elements as values. They carry no gradient. Tested by tests/indexing_ops_test.cc
+// Shapes and numbers of elements as values. They carry no gradient. Tested by tests/ops/indexing_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -1,4 +1,4 @@
-// Operators that only reshape: the bytes of the result are the input's. Tested by tests/reduce_ops_test.cc
+// Operators that only reshape: the bytes of the result are the input's. Tested by tests/ops/reduce_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

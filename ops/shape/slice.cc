@@ -1,5 +1,5 @@
 // Parts of a tensor: slice, slice_axis, slice_like. All are linear; their backward operators put the part back among
-// zeros and have the slice as their adjoint. Tested by tests/movement_ops_test.cc
+// zeros and have the slice as their adjoint. Tested by tests/ops/movement_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/axis_attr.h"

@@ -1,5 +1,5 @@
 // Writing to data[begin:end:step]: a tensor or a number in the place of the part that slice reads. MXNet has no
-// gradients for these operators. Tested by tests/indexing_ops_test.cc
+// gradients for these operators. Tested by tests/ops/indexing_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/base/number.h"

@@ -1,4 +1,4 @@
-// Tested by tests/movement_ops_test.cc
+// Tested by tests/ops/movement_ops_test.cc
 #include "ops/shape/slice_range.h"
 
 #include "ir/tensor/dim.h"

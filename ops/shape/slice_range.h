@@ -1,4 +1,4 @@
-// data[begin:end:step], as slice reads it and _slice_assign writes it. Tested by tests/movement_ops_test.cc
+// data[begin:end:step], as slice reads it and _slice_assign writes it. Tested by tests/ops/movement_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

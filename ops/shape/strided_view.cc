@@ -1,4 +1,4 @@
-// Gathering and scattering through a view. Tested by tests/movement_ops_test.cc
+// Gathering and scattering through a view. Tested by tests/ops/movement_ops_test.cc
 #include "ops/shape/strided_view.h"
 
 #include "ops/kit/broadcast_loops.h"

@@ -2,7 +2,7 @@
 // tiling.
 //
 // A view says where in the whole (the forward input) each element of the part (the forward output) is. Forward
-// kernels gather through it, backward kernels scatter through the same view. Tested by tests/movement_ops_test.cc
+// kernels gather through it, backward kernels scatter through the same view. Tested by tests/ops/movement_ops_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

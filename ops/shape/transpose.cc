@@ -1,6 +1,6 @@
 // Axes in another order: transpose, SwapAxis.
 //
-// Both are linear; the gradient undoes the permutation. Tested by tests/movement_ops_test.cc
+// Both are linear; the gradient undoes the permutation. Tested by tests/ops/movement_ops_test.cc
 #include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

@@ -1,7 +1,7 @@
 // Adaptive average pooling: the mean over windows that divide an image into a given number of rows and columns.
 //
 // Linear; the backward operator is its adjoint, and each is the gradient of the other. Tested by
-// tests/layer_ops_test.cc
+// tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

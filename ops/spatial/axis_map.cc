@@ -1,4 +1,4 @@
-// Tested by tests/conformance_test.cc
+// Tested by tests/ops/conformance_test.cc
 #include "ops/spatial/axis_map.h"
 
 #include "ops/kit/primitives.h"

@@ -1,5 +1,5 @@
 // Maps of images (N, C, H, W) that are linear along each axis: y = R · x · Kᵀ for every image, R a matrix of (rows of
-// y) × (rows of x), K likewise of columns. Tested by tests/conformance_test.cc
+// y) × (rows of x), K likewise of columns. Tested by tests/ops/conformance_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

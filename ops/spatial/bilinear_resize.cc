@@ -4,7 +4,7 @@
 // and for H = 1 at 0 either way. It takes 1 − (p − ⌊p⌋) of row ⌊p⌋ and the rest of the next one; columns likewise.
 // Positions are rounded to single precision, as MXNet rounds them. The weights depend only on shapes, so the map is
 // linear, the backward operator is its adjoint, and each is the gradient of the other.
-// Tested by tests/sequence_ops_test.cc
+// Tested by tests/ops/sequence_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -1,5 +1,5 @@
 // Windows over images and the columns that show them, as im2col and col2im have them. Tested by
-// tests/network_ops_test.cc
+// tests/ops/network_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"

@@ -4,7 +4,7 @@
 // y = x * w is bilinear; with dy it makes the trilinear form ⟨dy, x * w⟩. Its derivative toward x is the data gradient
 // of (dy, w), toward w the weight gradient of (dy, x). Each of the three maps is linear in both operands and has the
 // other two as its gradients, so the set is closed to every order. Arithmetic is in ops/spatial/convolution_kernel.cc.
-// Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
+// Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"

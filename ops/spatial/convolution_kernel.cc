@@ -1,4 +1,4 @@
-// Blocked products over gathered receptive fields. Tested by tests/nn_ops_test.cc
+// Blocked products over gathered receptive fields. Tested by tests/ops/nn_ops_test.cc
 #include "ops/spatial/convolution_kernel.h"
 
 #include "ops/kit/instruction_sets.h"

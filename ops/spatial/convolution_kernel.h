@@ -4,7 +4,7 @@
 // `patch` rows, after which all three maps are products of small matrices whose innermost loops run over contiguous
 // memory. A fully connected layer is the same on images of one pixel. Sums run in float64, in an order fixed by the
 // shapes, and are rounded once.
-// Tested by tests/nn_ops_test.cc
+// Tested by tests/ops/nn_ops_test.cc
 #pragma once
 
 #include "ops/spatial/spatial.h"

@@ -1,4 +1,4 @@
-// Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
+// Tested by tests/ops/nn_ops_test.cc, tests/ops/layer_ops_test.cc
 #include "ops/spatial/convolution_rules.h"
 
 #include "ops/kit/primitives.h"

@@ -1,6 +1,6 @@
 // Shared by convolution and deconvolution: attributes, how their entries relate, and rules. Each has four operators:
 // the forward one, the fused gradient, and the two maps of which the fused gradient consists, the data and the weight
-// gradient. Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
+// gradient. Tested by tests/ops/nn_ops_test.cc, tests/ops/layer_ops_test.cc
 #pragma once
 
 #include "ir/tensor/dim.h"

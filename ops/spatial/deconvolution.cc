@@ -4,7 +4,7 @@
 // ⟨dy, y⟩ = ⟨C(dy, w), x⟩: the gradient toward x is that convolution of dy, the one toward w the convolution's weight
 // gradient with the roles of the images exchanged. As with convolution, each of the three maps is linear in both
 // operands and has the other two as its gradients. Arithmetic is in ops/spatial/convolution_kernel.cc.
-// Tested by tests/layer_ops_test.cc
+// Tested by tests/ops/layer_ops_test.cc
 #include "ops/spatial/deconvolution.h"
 
 #include "ir/rules/kernel.h"

@@ -2,7 +2,7 @@
 //
 // A window is clipped to the image; taps in the padding take no part. Of equal maxima the first in row-major order
 // wins, and a NaN never does. Sums run in row-major order and in float64, and are rounded once. Tested by
-// tests/nn_ops_test.cc
+// tests/ops/nn_ops_test.cc
 #pragma once
 
 #include "ops/spatial/spatial.h"

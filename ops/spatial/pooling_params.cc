@@ -1,4 +1,4 @@
-// Attributes and shapes of pooling. Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
+// Attributes and shapes of pooling. Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
 #include "ops/spatial/pooling_params.h"
 
 #include "ir/tensor/dim.h"

@@ -1,5 +1,5 @@
 // Shared by Pooling, its gradient and the primitives under both: attributes, and how shapes relate.
-// Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
+// Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

@@ -2,7 +2,7 @@
 //
 // Tensors are (batch, channel, spatial…) or (batch, spatial…, channel). Kernels see both through `ImageView`, which
 // always has three spatial axes: missing ones are in front and have length 1.
-// Tested by tests/nn_ops_test.cc
+// Tested by tests/ops/nn_ops_test.cc
 #pragma once
 
 #include "ir/op/attr_spec.h"

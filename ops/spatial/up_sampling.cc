@@ -3,7 +3,7 @@
 // nearest takes several inputs, enlarges each to the first one's height times scale, and joins their channels or adds
 // them up: a linear map whose adjoint is the backward operator. bilinear is a deconvolution of each channel with the
 // weight as the window: kernel 2·scale − scale mod 2, stride scale, pad ⌈(scale − 1)/2⌉; the weight is an input and
-// learns. Tested by tests/layer_ops_test.cc
+// learns. Tested by tests/ops/layer_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

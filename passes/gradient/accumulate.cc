@@ -1,4 +1,4 @@
-// Sums of contributions. Tested by tests/gradient_sum_test.cc
+// Sums of contributions. Tested by tests/passes/gradient/gradient_sum_test.cc
 #include "passes/gradient/accumulate.h"
 
 #include "passes/gradient/select.h"

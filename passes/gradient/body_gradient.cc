@@ -1,5 +1,5 @@
 // Phases: the combined gradient graph of the body; the backward part, which reads variables in place of computed
-// forward values; the body with these values as heads. Tested by tests/body_gradient_test.cc
+// forward values; the body with these values as heads. Tested by tests/passes/gradient/body_gradient_test.cc
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/order/requests.h"

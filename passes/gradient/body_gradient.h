@@ -1,5 +1,5 @@
 // The gradient of a body: its backward part as a separate graph, and the body with the values that this part reads
-// among its heads. Tested by tests/body_gradient_test.cc
+// among its heads. Tested by tests/passes/gradient/body_gradient_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"

@@ -1,4 +1,4 @@
-// Request validation. Tested by tests/gradient_errors_test.cc
+// Request validation. Tested by tests/passes/gradient/gradient_errors_test.cc
 #include "passes/gradient/checks.h"
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// One name per generated node. Tested by tests/gradient_styles_test.cc
+// One name per generated node. Tested by tests/passes/gradient/gradient_styles_test.cc
 #include "passes/gradient/fluid_names.h"
 
 #include "llvm/ADT/StringExtras.h"

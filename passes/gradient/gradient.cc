@@ -1,7 +1,7 @@
 // The driver of reverse-mode differentiation, and its first phase, head gradients (§4). Phases: check the request, let
 // loops yield what their gradients read, select what carries, make head gradients, walk backwards applying rules,
 // answer the request, freeze.
-// Tested by tests/gradient_test.cc, tests/gradient_heads_test.cc
+// Tested by tests/passes/gradient/gradient_test.cc, tests/passes/gradient/gradient_heads_test.cc
 #include "passes/gradient/body_gradient.h"
 #include "passes/gradient/checks.h"
 

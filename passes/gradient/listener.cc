@@ -1,4 +1,4 @@
-// Finds which entry every generated node is a gradient of. Tested by tests/gradient_listener_test.cc
+// Finds which entry every generated node is a gradient of. Tested by tests/passes/gradient/gradient_listener_test.cc
 #include "passes/gradient/listener.h"
 
 #include "passes/rewrite/following_attrs.h"

@@ -1,4 +1,4 @@
-// Unique names, most of them without a look-up. Tested by tests/gradient_names_test.cc
+// Unique names, most of them without a look-up. Tested by tests/passes/gradient/gradient_names_test.cc
 #include "passes/gradient/naming.h"
 
 #include "llvm/ADT/StringExtras.h"

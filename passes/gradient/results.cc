@@ -1,5 +1,5 @@
 // The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side
-// table. `kSteps` lists the steps in order. Tested by tests/gradient_test.cc
+// table. `kSteps` lists the steps in order. Tested by tests/passes/gradient/gradient_test.cc
 #include "ir/base/dense_map.h"
 #include "passes/rewrite/following_attrs.h"
 #include "passes/gradient/checks.h"

@@ -1,5 +1,5 @@
 // Which gradients are requested of a body is a fixpoint over its states: a state matters when its gradient can be other
-// than zero and leads to something that is requested. Tested by tests/loop_gradient_test.cc
+// than zero and leads to something that is requested. Tested by tests/passes/gradient/loop_gradient_test.cc
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"

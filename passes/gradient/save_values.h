@@ -1,5 +1,5 @@
 // Prepares a gradient: makes nodes with a flow that it passes through also yield what the gradients of their bodies
-// read. Tested by tests/loop_gradient_test.cc
+// read. Tested by tests/passes/gradient/loop_gradient_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"

@@ -1,4 +1,4 @@
-// Makes and reads the side table. Tested by tests/gradient_table_test.cc
+// Makes and reads the side table. Tested by tests/passes/gradient/gradient_table_test.cc
 #include "ir/base/dense_map.h"
 #include "passes/gradient/state.h"
 

@@ -1,5 +1,5 @@
 // The walk of the gradient pass (§3): visits nodes backwards and applies each one's rule, or walks through its
-// decomposition. Tested by tests/gradient_test.cc
+// decomposition. Tested by tests/passes/gradient/gradient_test.cc
 #include "passes/rewrite/decomposition_limits.h"
 #include "passes/gradient/state.h"
 #include "passes/gradient/walk_order.h"

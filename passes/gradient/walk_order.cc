@@ -1,5 +1,5 @@
-// An iterative search, as in freeze, then its reversal. Tested by tests/higher_order_test.cc,
-// tests/differential_test.cc
+// An iterative search, as in freeze, then its reversal. Tested by tests/passes/gradient/higher_order_test.cc,
+// tests/networks/differential_test.cc
 #include "passes/gradient/walk_order.h"
 
 #include "llvm/ADT/BitVector.h"

@@ -1,4 +1,4 @@
-// Discovery of forward/backward correspondences on placeholders. Tested by tests/infer_test.cc
+// Discovery of forward/backward correspondences on placeholders. Tested by tests/passes/infer_test.cc
 #include "passes/inference/backward_link.h"
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// Compares heads with the side table. Tested by tests/gradient_shapes_test.cc
+// Compares heads with the side table. Tested by tests/passes/gradient_shapes_test.cc
 #include "passes/inference/gradient_shapes.h"
 
 #include "ir/base/error.h"

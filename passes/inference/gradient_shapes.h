@@ -1,7 +1,7 @@
 // A gradient has the shape and the type of what it is the gradient of (INF-10).
 //
 // Rules know no shapes: one that forgets to undo a broadcast, or to cast back, is found here, once an inference of the
-// emitted graph knows both entries. Tested by tests/gradient_shapes_test.cc
+// emitted graph knows both entries. Tested by tests/passes/gradient_shapes_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -1,4 +1,4 @@
-// Checks head gradients against their outputs. Tested by tests/gradient_heads_test.cc
+// Checks head gradients against their outputs. Tested by tests/passes/gradient/gradient_heads_test.cc
 #include "passes/inference/head_checks.h"
 
 #include "ir/base/error.h"

@@ -1,5 +1,5 @@
 // Shape, dtype and storage inference. Phases: seed variables from hints and attributes, propagate shapes, propagate
-// dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
+// dtypes, give undetermined floating variables a type, count what is left. Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer.h"
 
 #include "ir/base/count_of.h"

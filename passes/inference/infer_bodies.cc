@@ -1,4 +1,4 @@
-// Tested by tests/control_flow_test.cc
+// Tested by tests/ops/control_flow_test.cc
 #include "passes/inference/infer_bodies.h"
 
 #include "passes/inference/infer_errors.h"

@@ -1,6 +1,6 @@
 // Inference inside bodies (INF-16). The entries of a body depend only on what is known of its inputs and heads, so
 // results are cached by these: bodies that many nodes have, and nodes that are visited many times, cost one propagation
-// each time more becomes known. Tested by tests/control_flow_test.cc
+// each time more becomes known. Tested by tests/ops/control_flow_test.cc
 #pragma once
 
 #include "passes/inference/backward_link.h"

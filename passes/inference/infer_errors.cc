@@ -1,4 +1,4 @@
-// Tested by tests/infer_test.cc
+// Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer_errors.h"
 
 #include "ir/base/error.h"

@@ -1,4 +1,4 @@
-// Storage of variables, as their attributes and the graph's annotation give it. Tested by tests/infer_test.cc
+// Storage of variables, as their attributes and the graph's annotation give it. Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer_bodies.h"
 
 #include "passes/inference/infer_errors.h"

@@ -1,4 +1,4 @@
-// What inference could not determine. Recursion is as deep as bodies are nested. Tested by tests/infer_test.cc
+// What inference could not determine. Recursion is as deep as bodies are nested. Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer_errors.h"
 
 #include "ir/graph/bodies.h"

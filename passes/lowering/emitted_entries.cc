@@ -1,4 +1,4 @@
-// Tested by tests/lower_to_test.cc
+// Tested by tests/passes/lowering/lower_to_test.cc
 #include "passes/lowering/emitted_entries.h"
 
 #include "ir/rules/inference.h"

@@ -1,4 +1,4 @@
-// Lowering does not rename heads. Tested by tests/lower_to_test.cc
+// Lowering does not rename heads. Tested by tests/passes/lowering/lower_to_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,4 +1,4 @@
-// Tested by tests/lower_loops_test.cc
+// Tested by tests/passes/lowering/lower_loops_test.cc
 #include "passes/lowering/kept_writes.h"
 
 #include "passes/order/order_mutation.h"

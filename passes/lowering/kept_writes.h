@@ -1,5 +1,5 @@
 // Lowering must not lose writes to variables, although the replacement of a node may need fewer operands than the node,
-// and its outputs may need only part of what it computes (MUT-06). Tested by tests/lower_loops_test.cc
+// and its outputs may need only part of what it computes (MUT-06). Tested by tests/passes/lowering/lower_loops_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

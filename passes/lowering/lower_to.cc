@@ -1,5 +1,5 @@
 // One sweep over the nodes; nodes that a rule emits are processed on a stack of open decompositions. Tested by
-// tests/lower_to_test.cc, tests/lower_mxnet_test.cc
+// tests/passes/lowering/lower_to_test.cc, tests/passes/lowering/lower_mxnet_test.cc
 #include "passes/lowering/lower_to.h"
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// Errors of lowering, in terms of the original graph's node. Tested by tests/lower_to_test.cc
+// Errors of lowering, in terms of the original graph's node. Tested by tests/passes/lowering/lower_to_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,5 +1,5 @@
 // Shapes that only readers tell: that of a Reshape without `shape`, of zeros without a size. Tested by
-// tests/lower_mxnet_test.cc
+// tests/passes/lowering/lower_mxnet_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -3,7 +3,7 @@
 //
 // Live ranges are kept by offset. An output may be written only to bytes that no live entry owns, except the bytes of
 // the input that it takes over by a declared pair: then nothing may read that input, or anything sharing its bytes,
-// again, unless the pair is an identity. Tested by tests/check_plan_test.cc
+// again, unless the pair is an identity. Tested by tests/passes/check_plan_test.cc
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
 #include "passes/order/unwanted.h"

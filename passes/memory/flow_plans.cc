@@ -1,4 +1,4 @@
-// Tested by tests/control_flow_test.cc
+// Tested by tests/ops/control_flow_test.cc
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
 

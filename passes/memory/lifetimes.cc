@@ -1,4 +1,4 @@
-// Lifetimes and in-place sharing. Tested by tests/plan_memory_test.cc
+// Lifetimes and in-place sharing. Tested by tests/passes/plan_memory_test.cc
 #include "passes/memory/lifetimes.h"
 
 #include "passes/memory/workspace.h"

@@ -1,4 +1,4 @@
-// Tested by tests/fusion_test.cc
+// Tested by tests/runtime/fusion_test.cc
 #include "passes/memory/node_groups.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Memory planning: lifetimes, bound, placement, and the table that ties them to entries. Tested by
-// tests/plan_memory_test.cc
+// tests/passes/plan_memory_test.cc
 #include "passes/memory/plan_memory.h"
 
 #include "ir/base/out_of_memory.h"

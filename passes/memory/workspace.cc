@@ -1,4 +1,4 @@
-// Tested by tests/plan_memory_test.cc
+// Tested by tests/passes/plan_memory_test.cc
 #include "passes/memory/workspace.h"
 #include "passes/order/unwanted.h"
 

@@ -1,5 +1,5 @@
 // Phases: look up the operators (optimizer_operators), collect the parameters, find who reads them, append one step
-// each, freeze. Tested by tests/append_optimizer_test.cc
+// each, freeze. Tested by tests/passes/append_optimizer_test.cc
 #include "passes/optimizer/append_optimizer.h"
 
 #include "ir/base/error.h"

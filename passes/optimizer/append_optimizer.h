@@ -14,7 +14,7 @@
 // A 16-bit parameter also has a float32 copy, a variable that the step reads and updates; the gradient is converted,
 // and the new value is the rounded copy. So steps smaller than half a unit in the last place are not lost.
 //
-// Tested by tests/append_optimizer_test.cc
+// Tested by tests/passes/append_optimizer_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"

@@ -1,5 +1,5 @@
 // The operators that one optimizer step consists of, and their attributes: from the options, and from the multipliers
-// that a parameter carries. Tested by tests/append_optimizer_test.cc
+// that a parameter carries. Tested by tests/passes/append_optimizer_test.cc
 #pragma once
 
 #include "passes/optimizer/append_optimizer.h"

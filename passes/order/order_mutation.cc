@@ -1,5 +1,5 @@
 // Plans from the sorted accesses what must wait and what must be saved, then copies the graph with that added.
-// Tested by tests/order_mutation_test.cc
+// Tested by tests/passes/order_mutation_test.cc
 #include "passes/order/order_mutation.h"
 
 #include "passes/rewrite/rewriter.h"

@@ -7,7 +7,7 @@
 // close a cycle, or where a body overwrites what its node also reads as another input.
 //
 // A head that is a variable is not preserved: it is whatever the variable holds when the run ends.
-// Tested by tests/order_mutation_test.cc
+// Tested by tests/passes/order_mutation_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"

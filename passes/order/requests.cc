@@ -1,4 +1,4 @@
-// One sweep over the edges. Tested by tests/requests_test.cc
+// One sweep over the edges. Tested by tests/passes/requests_test.cc
 #include "passes/order/unwanted.h"
 
 #include "ir/graph/effects.h"

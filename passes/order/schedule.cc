@@ -1,4 +1,4 @@
-// Tested by tests/schedule_test.cc
+// Tested by tests/passes/schedule_test.cc
 #include "passes/order/schedule.h"
 
 #include "ir/base/error.h"

@@ -2,7 +2,7 @@
 //
 // Id order is the schedule unless another one is given. Reordering to save memory, to run optimizer steps early or to
 // overlap work changes only the schedule: ids, names, files and, bit for bit, the values of heads stay the same.
-// Tested by tests/schedule_test.cc
+// Tested by tests/passes/schedule_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,4 +1,4 @@
-// Tested by tests/split_gradient_test.cc
+// Tested by tests/passes/split_gradient_test.cc
 #include "passes/order/split_gradient.h"
 
 #include "passes/rewrite/rewriter.h"

@@ -11,7 +11,7 @@
 //
 // The forward node of a fused backward operator (control dependency 0) is in the other part, so the backward graph
 // lacks the correspondence that inference relies on (INF-08): `backwardInference` takes over what is known of the
-// combined graph. Tested by tests/split_gradient_test.cc
+// combined graph. Tested by tests/passes/split_gradient_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

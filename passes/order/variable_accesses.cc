@@ -1,4 +1,4 @@
-// Sweeps over the nodes and counting sorts. Tested by tests/order_mutation_test.cc
+// Sweeps over the nodes and counting sorts. Tested by tests/passes/order_mutation_test.cc
 #include "passes/order/variable_accesses.h"
 
 #include "llvm/ADT/BitVector.h"

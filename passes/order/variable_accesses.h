@@ -6,7 +6,7 @@
 //
 // A generated node reads what the node it was generated for read (MUT-03): the gradient of an operator that overwrites
 // s refers to the s before, although it spells the same version as its forward node. Tested by
-// tests/order_mutation_test.cc
+// tests/passes/order_mutation_test.cc
 #pragma once
 
 #include "ir/graph/graph_builder.h"

@@ -1,4 +1,4 @@
-// Tested by tests/gradient_listener_test.cc
+// Tested by tests/passes/gradient/gradient_listener_test.cc
 #include "passes/rewrite/following_attrs.h"
 
 #include "passes/rewrite/rewriter.h"

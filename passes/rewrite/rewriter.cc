@@ -1,4 +1,4 @@
-// Tested by tests/rewriter_test.cc
+// Tested by tests/passes/rewriter_test.cc
 #include "passes/rewrite/rewriter.h"
 
 using namespace llvm;

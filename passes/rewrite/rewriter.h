@@ -6,7 +6,7 @@
 //
 // Whatever a pass does not change is kept: names, origins, control dependencies, bodies, heads, the graph's table.
 // Nodes are visited in id order; if every node is copied and nothing is added, ids stay the same. Tested by
-// tests/rewriter_test.cc
+// tests/passes/rewriter_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// Tested by tests/lower_to_test.cc, tests/conformance_test.cc
+// Tested by tests/passes/lowering/lower_to_test.cc, tests/ops/conformance_test.cc
 #include "passes/targets/target.h"
 
 using namespace llvm;

@@ -1,5 +1,5 @@
 // One sweep over each copy of a graph, in id order. Bodies are nested at most kMaxBodyNesting deep.
-// Tested by tests/unroll_test.cc
+// Tested by tests/passes/unroll_test.cc
 #include "passes/unroll/expansion.h"
 
 #include "passes/rewrite/following_attrs.h"

@@ -1,5 +1,5 @@
 // What unrolling and inlining share: copies a body in place of its node, tracking which values are known.
-// Tested by tests/unroll_test.cc
+// Tested by tests/passes/unroll_test.cc
 #pragma once
 
 #include "passes/unroll/known_values.h"

@@ -1,4 +1,4 @@
-// Nodes that are in no body: counts, zeros and copies beside what is copied. Tested by tests/unroll_test.cc
+// Nodes that are in no body: counts, zeros and copies beside what is copied. Tested by tests/passes/unroll_test.cc
 #include "passes/unroll/expansion.h"
 
 #include "passes/rewrite/following_attrs.h"

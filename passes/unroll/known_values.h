@@ -1,6 +1,6 @@
 // Values that are known before anything runs: small tensors that depend on no variable, computed by the reference
 // kernels while a graph is rebuilt. They determine the choice of a branch and the number of steps of a loop.
-// Tested by tests/unroll_test.cc
+// Tested by tests/passes/unroll_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

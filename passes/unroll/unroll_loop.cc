@@ -1,4 +1,4 @@
-// The steps of a loop, one after the other. Tested by tests/unroll_test.cc
+// The steps of a loop, one after the other. Tested by tests/passes/unroll_test.cc
 #include "passes/unroll/expansion.h"
 
 using namespace llvm;

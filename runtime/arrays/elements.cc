@@ -1,4 +1,4 @@
-// Element access by dtype. Tested by tests/session_test.cc
+// Element access by dtype. Tested by tests/runtime/session_test.cc
 #include "runtime/arrays/elements.h"
 
 #include "ir/tensor/half.h"

@@ -1,7 +1,7 @@
 // NPY: one array. A header of fixed grammar (a Python dict of three keys), then the elements.
 //
 // Every size is checked against the bytes present before anything is allocated. Not read: structured and object types.
-// Tested by tests/npy_test.cc
+// Tested by tests/runtime/npy_test.cc
 #include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"

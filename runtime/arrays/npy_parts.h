@@ -1,4 +1,4 @@
-// An NPY file in two parts, for archives. Tested by tests/npy_test.cc
+// An NPY file in two parts, for archives. Tested by tests/runtime/npy_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"

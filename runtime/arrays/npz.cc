@@ -1,4 +1,4 @@
-// Writing NPZ: a zip archive of NPY members, stored. Tested by tests/npy_test.cc
+// Writing NPZ: a zip archive of NPY members, stored. Tested by tests/runtime/npy_test.cc
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "runtime/arrays/npy.h"

@@ -1,4 +1,4 @@
-// Tested by tests/imperative_loops_test.cc
+// Tested by tests/imperative/imperative_loops_test.cc
 #include "runtime/executor/instructions.h"
 
 namespace gradc {

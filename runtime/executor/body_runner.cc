@@ -1,4 +1,4 @@
-// Tested by tests/control_flow_test.cc
+// Tested by tests/ops/control_flow_test.cc
 #include "runtime/executor/body_runner.h"
 
 #include "ir/graph/bodies.h"

@@ -1,5 +1,5 @@
 // The instructions of a body, prepared once and run at every step. Binding an input or a head writes one address into the
-// few operands that view it, and nothing is allocated. Tested by tests/control_flow_test.cc
+// few operands that view it, and nothing is allocated. Tested by tests/ops/control_flow_test.cc
 #pragma once
 
 #include "runtime/executor/instructions.h"

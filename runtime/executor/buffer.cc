@@ -1,4 +1,4 @@
-// Tested by tests/session_test.cc
+// Tested by tests/runtime/session_test.cc
 #include "runtime/executor/buffer.h"
 
 #include "ir/base/error.h"

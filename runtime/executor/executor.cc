@@ -1,4 +1,4 @@
-// Binding memory to an instruction list and running it. Tested by tests/executor_test.cc
+// Binding memory to an instruction list and running it. Tested by tests/runtime/executor_test.cc
 #include "runtime/executor/bindings.h"
 #include "runtime/arrays/elements.h"
 #include "runtime/executor/executor.h"

@@ -1,5 +1,5 @@
 // Turns exceptions of the standard library and of kernels into errors: no entry point of the runtime lets one escape.
-// Tested by tests/failures_test.cc
+// Tested by tests/runtime/failures_test.cc
 #pragma once
 
 #include "ir/base/out_of_memory.h"

@@ -1,4 +1,4 @@
-// Which heads of an executor share memory. Tested by tests/head_ranges_test.cc, tests/session_memory_test.cc
+// Which heads of an executor share memory. Tested by tests/runtime/head_ranges_test.cc, tests/runtime/session_memory_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"

@@ -1,5 +1,5 @@
 // Operations on a prepared list of instructions, and the ordinals of random nodes.
-// Tested by tests/executor_test.cc
+// Tested by tests/runtime/executor_test.cc
 #include "runtime/executor/instructions.h"
 
 #include "ir/base/error.h"

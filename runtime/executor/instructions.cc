@@ -1,5 +1,5 @@
 // Turns graph, requests and plan into instructions. Phases: place every entry, list the steps that fill heads, emit
-// instructions, connect their views. Linear. Tested by tests/executor_test.cc
+// instructions, connect their views. Linear. Tested by tests/runtime/executor_test.cc
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/base/error.h"

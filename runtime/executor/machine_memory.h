@@ -1,4 +1,4 @@
-// How much memory this process can have. Tested by tests/machine_memory_test.cc
+// How much memory this process can have. Tested by tests/runtime/machine_memory_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

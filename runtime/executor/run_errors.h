@@ -1,4 +1,4 @@
-// Why a graph cannot run. Tested by tests/executor_errors_test.cc, tests/session_test.cc
+// Why a graph cannot run. Tested by tests/runtime/executor_errors_test.cc, tests/runtime/session_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -1,4 +1,4 @@
-// When instructions ran, for Executor::timings. Tested by tests/loop_run_test.cc, tests/process_test.cc
+// When instructions ran, for Executor::timings. Tested by tests/runtime/loop_run_test.cc, tests/tools/process_test.cc
 #pragma once
 
 #include "runtime/executor/instructions.h"

@@ -1,4 +1,4 @@
-// Tested by tests/fusion_test.cc
+// Tested by tests/runtime/fusion_test.cc
 #include "runtime/fusion/element_group.h"
 
 #include "runtime/executor/instructions.h"

@@ -1,4 +1,4 @@
-// Element-wise nodes, run piece by piece. Tested by tests/fusion_test.cc
+// Element-wise nodes, run piece by piece. Tested by tests/runtime/fusion_test.cc
 #pragma once
 
 #include "runtime/kernels/core/fused_group.h"

@@ -1,7 +1,7 @@
 // Phases: list the nodes that run; take out batch norms with the nodes that follow them, and their gradients with the node
 // before; cut the rest into stretches of nodes that work on the same number of elements; cut these where no operand
 // connects the nodes before with those after; decide which entries are not stored and which may share memory.
-// Tested by tests/fusion_test.cc
+// Tested by tests/runtime/fusion_test.cc
 #include "runtime/fusion/element_group.h"
 #include "runtime/fusion/fusion.h"
 #include "runtime/fusion/norm_group.h"

@@ -3,7 +3,7 @@
 // A group is a stretch of the schedule whose nodes read and write the same elements, piece by piece: a piece that one node
 // computes is in the cache when the next reads it. Entries that only the group reads are not stored and get no memory. Each
 // node still runs the loop it would run by itself, on the same elements, so the bits are the same.
-// Tested by tests/fusion_test.cc
+// Tested by tests/runtime/fusion_test.cc
 #pragma once
 
 #include "passes/order/schedule.h"

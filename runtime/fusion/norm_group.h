@@ -1,5 +1,5 @@
 // Batch normalisation and the element-wise nodes around it, in the same passes over memory.
-// Tested by tests/fusion_test.cc
+// Tested by tests/runtime/fusion_test.cc
 #pragma once
 
 #include "runtime/kernels/core/fused_group.h"

@@ -1,4 +1,4 @@
-// Builds or finds the pair of graphs a gradient check compares. Tested by tests/gradcheck_test.cc
+// Builds or finds the pair of graphs a gradient check compares. Tested by tests/runtime/gradcheck/gradcheck_test.cc
 #include "runtime/gradcheck/check_problem.h"
 
 #include "ir/base/dense_map.h"

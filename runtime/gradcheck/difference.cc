@@ -1,4 +1,4 @@
-// Recording the base point and evaluating near it. Tested by tests/gradcheck_test.cc
+// Recording the base point and evaluating near it. Tested by tests/runtime/gradcheck/gradcheck_test.cc
 #include "runtime/gradcheck/difference.h"
 
 #include "runtime/arrays/elements.h"

@@ -1,5 +1,5 @@
 // Phases: make the problem, fill both graphs with one base point, compute the claimed gradients, compare samples of them
-// with differences. Tested by tests/gradcheck_test.cc
+// with differences. Tested by tests/runtime/gradcheck/gradcheck_test.cc
 #include "runtime/gradcheck/gradcheck.h"
 
 #include "runtime/executor/failures.h"

@@ -1,4 +1,4 @@
-// The factories that runtime/kernels/table.cc lists, by the file they are in. Tested by tests/fast_kernels_test.cc
+// The factories that runtime/kernels/table.cc lists, by the file they are in. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

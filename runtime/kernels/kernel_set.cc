@@ -1,6 +1,6 @@
 // Phases: find the nodes that may have a kernel, settle layouts, make kernels. When a factory refuses a node with operands
 // that are not row-major, these operands become plain and layouts are settled again.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/kernel_set.h"
 
 #include "runtime/kernels/layout_settlement.h"

@@ -2,7 +2,7 @@
 //
 // Entries other than variables, heads and operands of reference kernels may have another layout: images channels-last,
 // filters in tiles of 16 x 16 (runtime/kernels/layout_settlement.h). Kernels of role Own convert to the layout they prefer,
-// in their scratch. Tested by tests/fast_kernels_test.cc
+// in their scratch. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

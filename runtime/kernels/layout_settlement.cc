@@ -1,4 +1,4 @@
-// Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/filter_tiles_test.cc
 #include "runtime/kernels/layout_settlement.h"
 
 #include "runtime/executor/instructions.h"

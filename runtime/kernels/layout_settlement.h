@@ -4,7 +4,7 @@
 // cannot read and wants the one it is fast on. Element-wise nodes tie their operands together, so whole stretches of a
 // network change at once. An entry gets the layout that is both wanted and allowed, and stays plain if there is none or
 // more than one. Variables and heads have owners: they are plain, or filter tiles if the owner converts them.
-// Linear, except for the union-find. Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
+// Linear, except for the union-find. Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/filter_tiles_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -1,4 +1,4 @@
-// Tested by tests/fast_kernel_table_test.cc
+// Tested by tests/runtime/kernels/fast_kernel_table_test.cc
 #include "runtime/kernels/table.h"
 
 #include "ops/kit/builtin.h"

@@ -1,5 +1,5 @@
 // Which operators have fast kernels: an explicit list, and element-wise operators by their flags.
-// Tested by tests/fast_kernel_table_test.cc
+// Tested by tests/runtime/kernels/fast_kernel_table_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,4 +1,4 @@
-// Tested by tests/filter_tiles_test.cc
+// Tested by tests/runtime/kernels/filter_tiles_test.cc
 #include "runtime/session/argument.h"
 
 #include "runtime/kernels/dnnl/weight_reorder.h"

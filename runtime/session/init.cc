@@ -1,4 +1,4 @@
-// Initial values. Tested by tests/session_test.cc
+// Initial values. Tested by tests/runtime/session_test.cc
 #include "runtime/session/init.h"
 
 #include "ir/rules/kernel.h"

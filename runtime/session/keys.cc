@@ -1,4 +1,4 @@
-// Keys of tensors, kept unique. Tested by tests/session_test.cc
+// Keys of tensors, kept unique. Tested by tests/runtime/session_test.cc
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "runtime/session/keys.h"

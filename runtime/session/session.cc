@@ -1,4 +1,4 @@
-// Tested by tests/session_test.cc
+// Tested by tests/runtime/session_test.cc
 #include "runtime/session/session.h"
 
 #include "runtime/executor/failures.h"

@@ -1,5 +1,5 @@
 // Phases of `create`: match bindings to variables, infer with their shapes, fill memory, plan, prepare.
-// Tested by tests/session_test.cc
+// Tested by tests/runtime/session_test.cc
 #include "runtime/session/session_state.h"
 
 #include "ir/base/error.h"

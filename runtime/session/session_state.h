@@ -1,4 +1,4 @@
-// What a Session has in memory. Tested by tests/session_test.cc
+// What a Session has in memory. Tested by tests/runtime/session_test.cc
 #pragma once
 
 #include "runtime/session/argument.h"

@@ -1,4 +1,4 @@
-// Checkpoints both ways. Tested by tests/checkpoint_test.cc
+// Checkpoints both ways. Tested by tests/runtime/checkpoint_test.cc
 #include "runtime/training/checkpoint.h"
 
 #include "ir/base/error.h"

@@ -1,5 +1,5 @@
 // The state of a training run at one step, as named arrays: every persistent variable, and a few numbers under `gradc.…`.
-// Tested by tests/checkpoint_test.cc
+// Tested by tests/runtime/checkpoint_test.cc
 #pragma once
 
 #include "runtime/arrays/npy.h"

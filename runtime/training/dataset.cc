@@ -1,4 +1,4 @@
-// Rows of arrays, and their order. Tested by tests/dataset_test.cc
+// Rows of arrays, and their order. Tested by tests/runtime/dataset_test.cc
 #include "runtime/training/dataset.h"
 
 #include "ir/base/count_of.h"

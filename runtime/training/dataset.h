@@ -1,7 +1,7 @@
 // Examples to train on: arrays with one row per example, cut into batches, in an order drawn anew for every epoch.
 //
 // The order is a pure function of (seed, epoch), so a run that is resumed needs to know only the step.
-// Tested by tests/dataset_test.cc
+// Tested by tests/runtime/dataset_test.cc
 #pragma once
 
 #include "runtime/arrays/npy.h"

@@ -1,4 +1,4 @@
-// Runs batches through sessions, one per batch size. Tested by tests/trainer_test.cc
+// Runs batches through sessions, one per batch size. Tested by tests/runtime/trainer_test.cc
 #include "runtime/training/evaluator.h"
 
 #include "ir/base/error.h"

@@ -1,6 +1,6 @@
 // Measures a network on a set of examples, in inference mode, with parameters that another session owns.
 //
-// Every example counts once: those left after the whole batches run as a smaller batch. Tested by tests/trainer_test.cc
+// Every example counts once: those left after the whole batches run as a smaller batch. Tested by tests/runtime/trainer_test.cc
 #pragma once
 
 #include "runtime/training/objective.h"

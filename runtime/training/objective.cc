@@ -1,4 +1,4 @@
-// Losses and metrics of heads. Tested by tests/objective_test.cc
+// Losses and metrics of heads. Tested by tests/runtime/objective_test.cc
 #include "runtime/training/objective.h"
 
 #include "ir/base/error.h"

@@ -4,7 +4,7 @@
 // operator defines it (`impliedLoss`), computed from the head and the label; the logits of a probability are taken to be its
 // logarithm. Any other head contributes the sum of its elements, whose gradient is the ones that a head without loss gets;
 // heads that no gradient flows into contribute nothing. docs/training.md has the table.
-// Tested by tests/objective_test.cc
+// Tested by tests/runtime/objective_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -1,4 +1,4 @@
-// Initial values by role. Tested by tests/training_start_test.cc
+// Initial values by role. Tested by tests/runtime/training_start_test.cc
 #include "runtime/training/parameter_init.h"
 
 #include "ir/rules/kernel.h"

@@ -1,4 +1,4 @@
-// Initial values of parameters that were not given. Tested by tests/training_start_test.cc
+// Initial values of parameters that were not given. Tested by tests/runtime/training_start_test.cc
 #pragma once
 
 #include "runtime/session/init.h"

@@ -1,4 +1,4 @@
-// Closed forms, so that a run can be resumed exactly at any step. Tested by tests/training_start_test.cc
+// Closed forms, so that a run can be resumed exactly at any step. Tested by tests/runtime/training_start_test.cc
 #include "runtime/training/schedule.h"
 
 #include "ir/base/error.h"

@@ -1,4 +1,4 @@
-// The learning rate as a function of the step. Tested by tests/training_start_test.cc
+// The learning rate as a function of the step. Tested by tests/runtime/training_start_test.cc
 #pragma once
 
 #include "llvm/Support/Error.h"

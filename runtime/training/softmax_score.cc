@@ -1,4 +1,4 @@
-// Tested by tests/objective_test.cc
+// Tested by tests/runtime/objective_test.cc
 #include "runtime/training/softmax_score.h"
 
 #include "ops/kit/kernel_dispatch.h"

@@ -1,5 +1,5 @@
 // Phases of `Trainer::create`: infer the network by itself, which finds mistakes in the arrays; build the gradients of what
-// is trained; append the optimizer; open a session of the whole. Tested by tests/trainer_test.cc
+// is trained; append the optimizer; open a session of the whole. Tested by tests/runtime/trainer_test.cc
 #include "runtime/training/trainer.h"
 
 #include "runtime/executor/failures.h"

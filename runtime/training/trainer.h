@@ -8,7 +8,7 @@
 // The network is differentiated, an optimizer is appended (passes/optimizer/append_optimizer.h), and one session runs the result
 // with the new values of parameters in the memory of the old ones. Everything a step depends on is a function of the
 // options, the step number and the arrays of the checkpoint, so a resumed run continues bit for bit.
-// docs/training.md. Tested by tests/trainer_test.cc
+// docs/training.md. Tested by tests/runtime/trainer_test.cc
 #pragma once
 
 #include "passes/optimizer/append_optimizer.h"

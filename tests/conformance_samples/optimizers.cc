@@ -1,5 +1,5 @@
 // Samples of optimizer steps. Nothing flows through them, so they are not differentiated; their values are in
-// tests/optimizer_ops_test.cc.
+// tests/ops/optimizer_ops_test.cc.
 #include "tests/conformance_samples/samples.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Tested by tests/array_files_test.cc
+// Tested by tests/runtime/array_files_test.cc
 #include "tests/fuzz/array_files.h"
 
 #include "ir/base/error.h"

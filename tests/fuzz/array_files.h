@@ -1,7 +1,7 @@
 // Malformed files of arrays: NPY, NPZ and checkpoints. docs/fuzzing.md
 #pragma once
 
-#include "tests/support/dice.h"
+#include "tests/support/drawn/dice.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -7,7 +7,7 @@
 
 #include "ir/graph/context.h"
 #include "tests/fuzz/sketch.h"
-#include "tests/support/dice.h"
+#include "tests/support/drawn/dice.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/op/attr_spec.h"
-#include "tests/support/dice.h"
+#include "tests/support/drawn/dice.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Reading, inference, passes. Tested by tests/fuzz_corpus_test.cc
+// Reading, inference, passes. Tested by tests/fuzz/fuzz_corpus_test.cc
 #include "tests/fuzz/exercise.h"
 
 #include "tests/fuzz/grammar.h"

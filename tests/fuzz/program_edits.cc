@@ -1,4 +1,4 @@
-// A file is edited as JSON, so that it can be wrong in every way. Tested by tests/fuzz_programs_test.cc
+// A file is edited as JSON, so that it can be wrong in every way. Tested by tests/fuzz/fuzz_programs_test.cc
 #include "tests/fuzz/program_edits.h"
 
 #include "tests/fuzz/draw_values.h"

@@ -1,7 +1,7 @@
-// Edits of programs of blocks, right and wrong ones. Tested by tests/fuzz_programs_test.cc
+// Edits of programs of blocks, right and wrong ones. Tested by tests/fuzz/fuzz_programs_test.cc
 #pragma once
 
-#include "tests/support/dice.h"
+#include "tests/support/drawn/dice.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,12 +1,12 @@
-// Sound programs as files. Tested by tests/fuzz_programs_test.cc
+// Sound programs as files. Tested by tests/fuzz/fuzz_programs_test.cc
 #include "tests/fuzz/programs.h"
 
 #include "formats/blocks/program/block_attrs.h"
 #include "ops/registry.h"
-#include "tests/support/backward_programs.h"
-#include "tests/support/block_runs.h"
-#include "tests/support/draw_blocks.h"
-#include "tests/support/rule_samples.h"
+#include "tests/support/blocks/backward_programs.h"
+#include "tests/support/blocks/block_runs.h"
+#include "tests/support/blocks/draw_blocks.h"
+#include "tests/support/blocks/rule_samples.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -15,7 +15,7 @@ using namespace llvm;
 namespace gradc::fuzz {
 namespace {
 
-/// In the words of tests/support/backward_programs.h.
+/// In the words of tests/support/blocks/backward_programs.h.
 constexpr StringLiteral kPrograms[] = {
     "tanh X=p -> Out=a\nelementwise_mul X=a Y=p -> Out=b\nreduce_sum X=b -> Out=loss",
     "conditional_block:1 Cond=c Input=p -> Out=a Scope=s\n"

@@ -1,4 +1,4 @@
-// One program on its way through the harness. Tested by tests/fuzz_programs_test.cc
+// One program on its way through the harness. Tested by tests/fuzz/fuzz_programs_test.cc
 #include "tests/fuzz/programs.h"
 
 #include "tests/fuzz/grammar.h"
@@ -10,8 +10,8 @@
 #include "ir/rules/verify.h"
 #include "passes/order/order_mutation.h"
 #include "runtime/arrays/elements.h"
-#include "tests/support/block_programs.h"
-#include "tests/support/block_runs.h"
+#include "tests/support/blocks/block_programs.h"
+#include "tests/support/blocks/block_runs.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -1,4 +1,4 @@
-// Sketches from JSON and back. Tested by tests/fuzz_corpus_test.cc
+// Sketches from JSON and back. Tested by tests/fuzz/fuzz_corpus_test.cc
 #include "tests/fuzz/sketch.h"
 
 #include "ir/json_text.h"

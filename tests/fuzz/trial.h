@@ -7,7 +7,7 @@
 #include "passes/inference/infer.h"
 #include "runtime/session/session.h"
 #include "tests/fuzz/exercise.h"
-#include "tests/support/dice.h"
+#include "tests/support/drawn/dice.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -1,4 +1,4 @@
-// R4, the arrows between folders: who includes whose headers. Tested by tests/house_test.cc
+// R4, the arrows between folders: who includes whose headers. Tested by tests/house/house_test.cc
 #pragma once
 
 #include "tests/house/tree.h"

@@ -1,5 +1,5 @@
 // What a source declares and defines at namespace scope and in classes, as far as its text shows. Tested by
-// tests/house_test.cc
+// tests/house/house_test.cc
 //
 // Not a compiler: macros are not expanded, both branches of an #if are read, and types are compared by their spelling.
 // What a macro declares is not seen, nor a function that a macro names, nor a type made by `using` for another.

@@ -1,5 +1,5 @@
 // R1, the header is the door: what x.h declares is defined in x.cc or in x.h, and no x.cc is without x.h. Tested by
-// tests/house_test.cc
+// tests/house/house_test.cc
 //
 // A file that only adds rows to a table needs no header: in ops/<kind>/, formats/blocks/ops/ and runtime/kernels/, and
 // verb_*.cc. Its last definition is those rows, a constant or a function that returns them, and the table declares it.

@@ -1,5 +1,5 @@
 // Lists of what breaks a rule today, tests/house/*.txt: sorted, one a line; "# …" at the beginning of a line is for
-// people, and after an entry it is the reason why the entry stays. Tested by tests/house_test.cc
+// people, and after an entry it is the reason why the entry stays. Tested by tests/house/house_test.cc
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

@@ -1,5 +1,5 @@
 // R3, a pass asks an OpDef: passes know no operator by name, and operators not each other's. Tested by
-// tests/house_test.cc
+// tests/house/house_test.cc
 //
 // Names of operators, their aliases, inputs and attributes, and hidden attribute keys (`__shape__`) are no literals of
 // passes/, but for passes/targets/<host>/, which is about one host's operators; names of operators are none of ir/

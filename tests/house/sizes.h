@@ -1,5 +1,5 @@
 // R2, a folder is a room: few enough files to look around in, and a line in docs/architecture.md. R5, lines of 120
-// columns, and no header for a few lines. Tested by tests/house_test.cc
+// columns, and no header for a few lines. Tested by tests/house/house_test.cc
 #pragma once
 
 #include "tests/house/tree.h"

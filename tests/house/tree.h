@@ -1,4 +1,4 @@
-// The sources as the lints of the house see them (docs/architecture.md). Tested by tests/house_test.cc
+// The sources as the lints of the house see them (docs/architecture.md). Tested by tests/house/house_test.cc
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

@@ -1,4 +1,4 @@
-// SVG files as far as the tests need to read them. Tested by tests/drawing_test.cc
+// SVG files as far as the tests need to read them. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -1,4 +1,4 @@
-// The parser and printer of inline graphs. Tested by tests/gradient_test.cc
+// The parser and printer of inline graphs. Tested by tests/passes/gradient/gradient_test.cc
 #include "tests/support/test_graph.h"
 
 #include "ir/base/error.h"

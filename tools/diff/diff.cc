@@ -1,4 +1,4 @@
-// The simultaneous walk. Tested by tests/diff_test.cc
+// The simultaneous walk. Tested by tests/passes/diff_test.cc
 #include "tools/diff/diff.h"
 
 #include "ir/graph/bodies.h"

@@ -1,4 +1,4 @@
-// Tested by tests/cli_files_test.cc
+// Tested by tests/tools/cli_files_test.cc
 #include "file_clashes.h"
 
 #include "ir/base/error.h"

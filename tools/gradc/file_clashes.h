@@ -1,4 +1,4 @@
-// Files that one command would read and overwrite, or write twice. Tested by tests/cli_files_test.cc
+// Files that one command would read and overwrite, or write twice. Tested by tests/tools/cli_files_test.cc
 #pragma once
 
 #include "verbs.h"

@@ -1,5 +1,5 @@
 // Parsers of flag values, shared by the tables of flags. All return false for text that does not fit.
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "options.h"

@@ -1,4 +1,4 @@
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #include "grad_flags.h"
 
 #include "flag_values.h"

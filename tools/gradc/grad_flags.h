@@ -1,4 +1,4 @@
-// The rows of the flags that describe a gradient request. Tested by tests/cli_test.cc
+// The rows of the flags that describe a gradient request. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "options.h"

@@ -1,4 +1,4 @@
-// Entries of the command line as a gradient request. Tested by tests/cli_test.cc
+// Entries of the command line as a gradient request. Tested by tests/tools/cli_test.cc
 #include "gradient_flags.h"
 #include "drawing/table.h"
 

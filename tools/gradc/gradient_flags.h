@@ -1,4 +1,4 @@
-// Turns the flags of `grad` and `gradcheck` into a GradientRequest. Tested by tests/cli_test.cc
+// Turns the flags of `grad` and `gradcheck` into a GradientRequest. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "tool.h"

@@ -1,4 +1,4 @@
-// `gradc --help` and `gradc help VERB`. Tested by tests/cli_test.cc
+// `gradc --help` and `gradc help VERB`. Tested by tests/tools/cli_test.cc
 #include "verbs.h"
 
 #include "ir/base/error.h"

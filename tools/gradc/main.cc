@@ -1,5 +1,5 @@
 // The command line tool: finds the verb, reads its flags, runs it, turns errors into messages and exit codes.
-// Nothing else in the project prints or exits. Tested by tests/cli_test.cc
+// Nothing else in the project prints or exits. Tested by tests/tools/cli_test.cc
 #include "file_clashes.h"
 
 #include "ir/base/count_of.h"

@@ -1,4 +1,4 @@
-// The flag table and its parser. Tested by tests/cli_test.cc
+// The flag table and its parser. Tested by tests/tools/cli_test.cc
 #include "options.h"
 
 #include "flag_values.h"

@@ -2,7 +2,7 @@
 //
 // A flag is one row: name, placeholder of its value, help, setter. Verbs list the flags they take (verbs.h). Values stay
 // text where their meaning needs the graph (entries, names); everything else is parsed here. Nothing is printed here.
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "train_flags.h"

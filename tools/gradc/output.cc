@@ -1,4 +1,4 @@
-// Atomic output, and what happens to it when the process dies. Tested by tests/cli_test.cc
+// Atomic output, and what happens to it when the process dies. Tested by tests/tools/cli_test.cc
 #include "output.h"
 
 #include "ir/base/error.h"

@@ -1,7 +1,7 @@
 // Files that appear whole or not at all: written beside their final name, renamed at the end.
 //
 // Several outputs of one verb are opened, written, and only then committed together, so a late failure leaves none of them.
-// Temporary files are removed when the process is interrupted. Tested by tests/cli_test.cc
+// Temporary files are removed when the process is interrupted. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "llvm/Support/Error.h"

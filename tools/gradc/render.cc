@@ -1,4 +1,4 @@
-// Rendering of messages. Tested by tests/cli_test.cc
+// Rendering of messages. Tested by tests/tools/cli_test.cc
 #include "render.h"
 
 #include "remedies.h"

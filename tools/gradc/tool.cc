@@ -1,4 +1,4 @@
-// Reading, hints, writing. Tested by tests/cli_test.cc
+// Reading, hints, writing. Tested by tests/tools/cli_test.cc
 #include "tool.h"
 #include "block_input.h"
 

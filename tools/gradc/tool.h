@@ -1,5 +1,5 @@
 // What every verb works with: operators, flags and messages, and the one way in which verbs read a graph.
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "names.h"

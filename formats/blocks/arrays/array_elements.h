@@ -1,5 +1,5 @@
 // Analyses how a program uses its arrays of tensors: whether it provably writes and reads no element twice.
-// Tested by tests/array_gradient_test.cc
+// Tested by tests/formats/blocks/backward/array_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

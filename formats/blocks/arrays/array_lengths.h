@@ -1,5 +1,5 @@
 // How many elements arrays of tensors have, where the program determines it: by running its counters and conditions.
-// Tested by tests/array_tensor_test.cc
+// Tested by tests/formats/blocks/array_tensor_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,5 +1,5 @@
-// Whole numbers that are known before the program runs: sizes, positions, counters. Tested by tests/size_operands_test.cc and
-// tests/array_tensor_test.cc
+// Whole numbers that are known before the program runs: sizes, positions, counters. Tested by tests/formats/blocks/size_operands_test.cc and
+// tests/formats/blocks/array_tensor_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

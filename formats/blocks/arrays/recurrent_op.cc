@@ -1,4 +1,4 @@
-// Tested by tests/recurrent_test.cc
+// Tested by tests/formats/blocks/recurrent_test.cc
 #include "formats/blocks/arrays/recurrent_op.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,4 +1,4 @@
-// Paddle's `recurrent` (StaticRNN): a block that is run once for each row of its sliced inputs. Tested by tests/recurrent_test.cc
+// Paddle's `recurrent` (StaticRNN): a block that is run once for each row of its sliced inputs. Tested by tests/formats/blocks/recurrent_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

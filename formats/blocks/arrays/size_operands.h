@@ -1,4 +1,4 @@
-// Sizes that operators are given as operands. Tested by tests/size_operands_test.cc
+// Sizes that operators are given as operands. Tested by tests/formats/blocks/size_operands_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Tested by tests/block_array_test.cc
+// Tested by tests/formats/blocks/block_array_test.cc
 #include "formats/blocks/arrays/stacked_arrays.h"
 
 #include "formats/blocks/arrays/array_elements.h"

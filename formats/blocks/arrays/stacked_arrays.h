@@ -1,4 +1,4 @@
-// Represents arrays of tensors as tensors whose first axis counts the elements. Tested by tests/block_array_test.cc
+// Represents arrays of tensors as tensors whose first axis counts the elements. Tested by tests/formats/blocks/block_array_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Tested by tests/recurrent_array_test.cc
+// Tested by tests/formats/blocks/recurrent_array_test.cc
 #include "formats/blocks/arrays/step_writes.h"
 
 #include "formats/blocks/arrays/array_elements.h"

@@ -1,4 +1,4 @@
-// Arrays of tensors that steps of `recurrent` write. Tested by tests/recurrent_array_test.cc
+// Arrays of tensors that steps of `recurrent` write. Tested by tests/formats/blocks/recurrent_array_test.cc
 #pragma once
 
 #include "formats/blocks/program/unused_names.h"

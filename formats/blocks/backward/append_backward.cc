@@ -11,7 +11,7 @@
 //   8. pairs        of parameters and gradients                 parameter_pairs.h
 //
 // Phases 3 to 5 handle one block at a time; each block has counters of its own (CF-13).
-// Tested by tests/append_backward_test.cc and tests/paddle_programs.py
+// Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/append_backward.h"
 
 #include "formats/blocks/backward/gradients/array_gradients.h"

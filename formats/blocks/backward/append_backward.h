@@ -1,6 +1,6 @@
 // The gradient of a program of blocks as a program of blocks: what Paddle Fluid's append_backward, gradients and minimize
 // add, operator for operator (NAME-06). Where Paddle's program computes another value than the gradient, this one computes
-// the gradient; docs/blocks.md lists these places. Tested by tests/append_backward_test.cc and tests/paddle_programs.py
+// the gradient; docs/blocks.md lists these places. Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

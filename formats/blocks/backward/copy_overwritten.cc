@@ -1,5 +1,5 @@
 // A name's life in a block is a list of versions: each write begins one. Versions between which nothing is lost keep one
-// name. Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
+// name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/copy_overwritten.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -4,7 +4,7 @@
 // of the step. The program must not have overwritten what it reads. So an overwritten value gets another name in its writers
 // and readers, and where one operator has the old and the new value under one name (a loop and its state), an `assign` copies
 // the old one. Programs that need none of this are not changed.
-// Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
+// Tested by tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
 #pragma once
 
 #include "formats/blocks/backward/op_path.h"

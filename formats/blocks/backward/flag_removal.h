@@ -1,5 +1,5 @@
 // The flags of values that a loop or a branch makes: `stop_gradient` of a state is about the value it starts from.
-// Tested by tests/copy_overwritten_test.cc
+// Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_edits.h"

@@ -1,4 +1,4 @@
-// Tested by tests/minimize_test.cc, tests/append_backward_test.cc and tests/paddle_programs.py
+// Tested by tests/formats/blocks/backward/minimize_test.cc, tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/minimize.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,5 +1,5 @@
 // What Paddle's optimizers add to a program: the gradients, clipped, and operators that take a step.
-// Tested by tests/append_backward_test.cc and tests/paddle_programs.py
+// Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #pragma once
 
 #include "formats/blocks/backward/append_backward.h"

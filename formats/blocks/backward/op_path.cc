@@ -1,5 +1,5 @@
 // Sets of names grow along two scans of a block, forwards from the sources and backwards from the targets.
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/backward/op_path.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,5 +1,5 @@
 // Which operators gradients go through (NG-07): those that the sources reach and that reach a target, inner blocks included.
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

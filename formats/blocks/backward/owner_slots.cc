@@ -1,4 +1,4 @@
-// Tested by tests/block_backward_test.cc
+// Tested by tests/formats/blocks/backward/block_backward_test.cc
 #include "formats/blocks/backward/owner_slots.h"
 
 #include "formats/blocks/program/gradient_names.h"

@@ -1,4 +1,4 @@
-// The slots of loops and branches that name what their blocks read and write. Tested by tests/block_backward_test.cc
+// The slots of loops and branches that name what their blocks read and write. Tested by tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

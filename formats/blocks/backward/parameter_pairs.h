@@ -1,4 +1,4 @@
-// Which parameter has which gradient (phase 8 of append_backward.cc). Tested by tests/append_backward_test.cc
+// Which parameter has which gradient (phase 8 of append_backward.cc). Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/backward/append_backward.h"

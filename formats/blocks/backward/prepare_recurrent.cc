@@ -1,4 +1,4 @@
-// Tested by tests/recurrent_gradient_test.cc
+// Tested by tests/formats/blocks/backward/recurrent_gradient_test.cc
 #include "formats/blocks/backward/prepare_recurrent.h"
 
 #include "formats/blocks/program/block_attrs.h"

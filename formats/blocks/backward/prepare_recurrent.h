@@ -1,5 +1,5 @@
 // Brings `recurrent` operators into the form that Paddle's front end writes, on which Paddle's gradient operator relies.
-// Tested by tests/recurrent_gradient_test.cc
+// Tested by tests/formats/blocks/backward/recurrent_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

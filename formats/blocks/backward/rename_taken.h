@@ -1,4 +1,4 @@
-// Names of gradients that are in use already. Tested by tests/append_backward_test.cc
+// Names of gradients that are in use already. Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/backward/gradients/gradient_maker.h"

@@ -1,4 +1,4 @@
-// The names in a request, as variables of the program. Tested by tests/append_backward_test.cc
+// The names in a request, as variables of the program. Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/backward/append_backward.h"

@@ -1,6 +1,6 @@
 // The file of a block program: JSON as docs/blocks.md describes it, `{program}`, optionally with the call that differentiates
 // it and the result of that call; or only the program, as Paddle saves it (formats/blocks/files/program_desc.h). Tested by
-// tests/block_file_test.cc
+// tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,5 +1,5 @@
 // Reads the frame of the file event by event, and the operators and variables in it one element at a time. Tested by
-// tests/block_file_test.cc
+// tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/files/block_file.h"
 
 #include "formats/blocks/files/element_reader.h"

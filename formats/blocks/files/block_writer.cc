@@ -1,4 +1,4 @@
-// Streams the canonical form. Tested by tests/block_file_test.cc
+// Streams the canonical form. Tested by tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/files/block_file.h"
 
 #include "formats/blocks/program/json_stream.h"

@@ -1,4 +1,4 @@
-// The call that differentiates a program, and its result. Tested by tests/block_file_test.cc
+// The call that differentiates a program, and its result. Tested by tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/files/element_reader.h"
 
 #include "llvm/ADT/StringExtras.h"

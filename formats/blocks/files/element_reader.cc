@@ -1,4 +1,4 @@
-// Operators, variables and parameters. Tested by tests/block_file_test.cc
+// Operators, variables and parameters. Tested by tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/files/element_reader.h"
 
 #include "ir/base/dense_map.h"

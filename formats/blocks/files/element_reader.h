@@ -1,5 +1,5 @@
 // Parts of a block program from the elements of its file: one operator, one variable, the call. Tested by
-// tests/block_file_test.cc
+// tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "formats/blocks/files/block_file.h"

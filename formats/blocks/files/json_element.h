@@ -1,5 +1,5 @@
 // One value of a JSON text, collected from the parser's events and then walked: for the operators and variables of a block
-// program, each of which is small. Tested by tests/block_file_test.cc
+// program, each of which is small. Tested by tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "formats/json/events.h"

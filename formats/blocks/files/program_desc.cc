@@ -1,4 +1,4 @@
-// Field numbers are those of Paddle's framework.proto. Tested by tests/program_desc_test.cc
+// Field numbers are those of Paddle's framework.proto. Tested by tests/formats/blocks/program_desc_test.cc
 #include "formats/blocks/files/program_desc.h"
 
 #include "formats/blocks/program/attr_parts.h"

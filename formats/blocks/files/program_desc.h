@@ -1,5 +1,5 @@
 // Paddle's own file of a program: `ProgramDesc` of framework.proto as a protocol buffer (`__model__`, `.pdmodel`).
-// Tested by tests/program_desc_test.cc
+// Tested by tests/formats/blocks/program_desc_test.cc
 #pragma once
 
 #include "formats/blocks/files/block_file.h"

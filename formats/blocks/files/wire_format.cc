@@ -1,4 +1,4 @@
-// Tested by tests/program_desc_test.cc
+// Tested by tests/formats/blocks/program_desc_test.cc
 #include "formats/blocks/files/wire_format.h"
 
 #include "llvm/Support/Endian.h"

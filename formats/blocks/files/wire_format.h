@@ -1,5 +1,5 @@
 // Protocol buffers' wire format: the fields of one message, one after the other. Messages are views of the bytes they are in,
-// so nothing is allocated and nothing recurses. Tested by tests/program_desc_test.cc
+// so nothing is allocated and nothing recurses. Tested by tests/formats/blocks/program_desc_test.cc
 #pragma once
 
 #include "ir/base/error.h"

@@ -1,4 +1,4 @@
-// One pass over the operators of a block. Tested by tests/block_graph_test.cc
+// One pass over the operators of a block. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/block_body.h"
 
 #include "formats/blocks/graph/first_reads.h"

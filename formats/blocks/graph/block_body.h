@@ -1,6 +1,6 @@
 // One block of a program as a graph. Its variables are the names it reads from enclosing blocks, its heads the names it writes
 // there. A gradient block also has variables for values of its forward block at the same step. Tested by
-// tests/block_graph_test.cc and tests/block_backward_test.cc
+// tests/formats/blocks/block_graph_test.cc and tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/graph/graph_of_blocks.h"

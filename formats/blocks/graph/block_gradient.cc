@@ -1,4 +1,4 @@
-// Tested by tests/block_gradient_test.cc
+// Tested by tests/formats/blocks/block_gradient_test.cc
 #include "formats/blocks/graph/block_gradient.h"
 
 #include "formats/blocks/program/named_variables.h"

@@ -1,5 +1,5 @@
 // The gradient that a call requests, as a graph: it means what `append_backward` adds to the program, but comes from the one
-// gradient engine. Tested by tests/block_gradient_test.cc
+// gradient engine. Tested by tests/formats/blocks/block_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/files/block_file.h"

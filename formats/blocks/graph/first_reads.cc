@@ -1,4 +1,4 @@
-// Tested by tests/append_backward_test.cc and tests/block_graph_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/first_reads.h"
 
 #include "formats/blocks/ops/op_row.h"

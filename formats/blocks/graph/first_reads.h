@@ -1,4 +1,4 @@
-// Names that a block reads before it writes them. Tested by tests/append_backward_test.cc and tests/block_graph_test.cc
+// Names that a block reads before it writes them. Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

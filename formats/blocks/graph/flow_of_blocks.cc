@@ -1,4 +1,4 @@
-// Operators that own blocks. Tested by tests/block_graph_test.cc
+// Operators that own blocks. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/block_body.h"
 
 #include "formats/blocks/ops/op_translation.h"

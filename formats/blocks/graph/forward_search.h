@@ -1,4 +1,4 @@
-// The operator whose gradient a gradient operator is. Tested by tests/block_backward_test.cc
+// The operator whose gradient a gradient operator is. Tested by tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/graph/block_body.h"

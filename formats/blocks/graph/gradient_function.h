@@ -1,5 +1,5 @@
 // A gradient operator as a function of its own operands, so that it has a gradient too. Tested by
-// tests/block_backward_test.cc
+// tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/graph/op_function.h"

@@ -1,4 +1,4 @@
-// Tested by tests/block_backward_test.cc
+// Tested by tests/formats/blocks/backward/block_backward_test.cc
 #include "formats/blocks/graph/gradient_op.h"
 
 #include "formats/blocks/graph/block_body.h"

@@ -1,4 +1,4 @@
-// Operators that are gradients of another operator, `tanh_grad`. Tested by tests/block_backward_test.cc
+// Operators that are gradients of another operator, `tanh_grad`. Tested by tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "ir/base/ids.h"

@@ -1,4 +1,4 @@
-// Blocks from the innermost out. Tested by tests/block_graph_test.cc
+// Blocks from the innermost out. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/graph_of_blocks.h"
 
 #include "formats/blocks/graph/block_body.h"

@@ -1,6 +1,6 @@
 // The meaning of a program of blocks, as a graph without names. Each write of a name is a value of its own, and a reader sees
 // the latest one before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input` become `_cond`; rows
-// translate operators of other types (formats/blocks/ops/op_row.h). Tested by tests/block_graph_test.cc
+// translate operators of other types (formats/blocks/ops/op_row.h). Tested by tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

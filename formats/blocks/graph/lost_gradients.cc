@@ -1,5 +1,5 @@
 // Every write of a name counts as one of the same value: call it when values have names of their own.
-// Tested by tests/block_rules_test.cc
+// Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/graph/lost_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"

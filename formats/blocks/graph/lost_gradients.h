@@ -1,5 +1,5 @@
 // Gradients that Paddle's gradient operators leave out: that of a soft label, of the weight of a class, of probabilities that a
-// loss hands out besides itself. A graph has them. Tested by tests/block_rules_test.cc
+// loss hands out besides itself. A graph has them. Tested by tests/formats/blocks/block_rules_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

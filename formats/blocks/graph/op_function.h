@@ -1,6 +1,6 @@
 // One operator of a program as a graph of its own, and the gradient of that graph, spliced in where a gradient operator is
 // read. There is one gradient engine: it derives what `tanh_grad` computes from what `tanh` computes.
-// Tested by tests/block_backward_test.cc
+// Tested by tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Activation functions beyond those of one operator of gradc's. Tested by tests/block_rules_test.cc
+// Activation functions beyond those of one operator of gradc's. Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include <cmath>

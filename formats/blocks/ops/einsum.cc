@@ -1,4 +1,4 @@
-// Sums of products over named axes. Tested by tests/block_rules_test.cc
+// Sums of products over named axes. Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

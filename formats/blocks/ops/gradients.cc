@@ -1,4 +1,4 @@
-// Gradient operators in terms of results of their forward operators. Tested by tests/block_rules_test.cc
+// Gradient operators in terms of results of their forward operators. Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

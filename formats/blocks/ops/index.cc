@@ -1,4 +1,4 @@
-// Rows and elements by index. Tested by tests/block_graph_test.cc
+// Rows and elements by index. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/arrays/stacked_arrays.h"
 

@@ -1,4 +1,4 @@
-// Normalization, dropout, softmax. Tested by tests/block_graph_test.cc
+// Normalization, dropout, softmax. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-// Losses. Tested by tests/block_graph_test.cc and tests/block_rules_test.cc
+// Losses. Tested by tests/formats/blocks/block_graph_test.cc and tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // One row for each operator type of block programs: what such an operator computes, in gradc's operators. A new type is one
-// row in one of the families' files. Tested by tests/block_graph_test.cc
+// row in one of the families' files. Tested by tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/ops/op_translation.h"

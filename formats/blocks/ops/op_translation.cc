@@ -1,4 +1,4 @@
-// Tested by tests/block_graph_test.cc
+// Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_translation.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,5 +1,5 @@
 // Through this interface a row of formats/blocks/ops sees its operator and emits the translation. A mistake is recorded, and
-// the caller reports the first; values after it are invalid, and rows need not check. Tested by tests/block_graph_test.cc
+// the caller reports the first; values after it are invalid, and rows need not check. Tested by tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

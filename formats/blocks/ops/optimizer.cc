@@ -1,4 +1,4 @@
-// Steps of optimizers; learning rates are tensors. Tested by tests/block_graph_test.cc
+// Steps of optimizers; learning rates are tensors. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 using namespace llvm;

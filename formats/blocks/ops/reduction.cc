@@ -1,4 +1,4 @@
-// Sums, means and extrema along axes. Tested by tests/block_graph_test.cc
+// Sums, means and extrema along axes. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-// Operators that overwrite or cut parts of a tensor. Tested by tests/block_rules_test.cc
+// Operators that overwrite or cut parts of a tensor. Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/slice_region.h"
 
 #include "llvm/ADT/STLExtras.h"

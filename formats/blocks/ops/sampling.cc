@@ -1,4 +1,4 @@
-// Images read at computed places. Tested by tests/paddle_values_test.cc
+// Images read at computed places. Tested by tests/formats/blocks/paddle_values_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 using namespace llvm;

@@ -1,4 +1,4 @@
-// The scale of a loss in training with 16 bits. Tested by tests/minimize_test.cc
+// The scale of a loss in training with 16 bits. Tested by tests/formats/blocks/backward/minimize_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 using namespace llvm;

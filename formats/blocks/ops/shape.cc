@@ -1,4 +1,4 @@
-// Operators that move elements: other shapes, parts, joined tensors. Tested by tests/block_graph_test.cc
+// Operators that move elements: other shapes, parts, joined tensors. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/slice_region.h"
 #include "ir/tensor/dim.h"
 

@@ -1,5 +1,5 @@
 // Parts of tensors that `slice`, `strided_slice` and `set_value` name by axes, starts and ends.
-// Tested by tests/block_rules_test.cc
+// Tested by tests/formats/blocks/block_rules_test.cc
 #pragma once
 
 #include "formats/blocks/ops/op_row.h"

@@ -1,4 +1,4 @@
-// The rows of all families. Tested by tests/block_graph_test.cc
+// The rows of all families. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

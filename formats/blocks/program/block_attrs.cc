@@ -1,4 +1,4 @@
-// Values are compact JSON that the reader has checked against their tag. Tested by tests/block_program_test.cc
+// Values are compact JSON that the reader has checked against their tag. Tested by tests/formats/blocks/block_program_test.cc
 #include "formats/blocks/program/block_attrs.h"
 
 #include "formats/blocks/program/json_stream.h"

@@ -1,5 +1,5 @@
 // Edits of one block, collected per operator and applied at once: replaced names, copies by `assign`, and branches for cases
-// that a program leaves out. Tested by tests/copy_overwritten_test.cc
+// that a program leaves out. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

@@ -1,4 +1,4 @@
-// Tested by tests/block_program_test.cc
+// Tested by tests/formats/blocks/block_program_test.cc
 #include "formats/blocks/program/block_program.h"
 
 using namespace llvm;

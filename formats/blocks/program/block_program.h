@@ -3,7 +3,7 @@
 // A name is looked up in its block and then in the enclosing ones (IR-11). In a gradient block, the variables of its forward
 // block come directly after its own: they hold what that block had at the step. A name may be written several times. The
 // meaning of a program is a graph (formats/blocks/graph/graph_of_blocks.h), its file is JSON (formats/blocks/files/block_file.h). Tested
-// by tests/block_program_test.cc
+// by tests/formats/blocks/block_program_test.cc
 #pragma once
 
 #include "formats/blocks/program/fluid_types.h"

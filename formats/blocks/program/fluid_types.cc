@@ -1,4 +1,4 @@
-// Tables of names. Tested by tests/block_file_test.cc
+// Tables of names. Tested by tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/program/fluid_types.h"
 
 #include "llvm/ADT/ArrayRef.h"

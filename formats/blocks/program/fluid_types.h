@@ -1,5 +1,5 @@
 // Paddle's numbers and names for the types of variables and of attributes (framework.proto: VarType.Type, AttrType).
-// Tested by tests/block_file_test.cc
+// Tested by tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "ir/tensor/types.h"

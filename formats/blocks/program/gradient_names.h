@@ -1,4 +1,4 @@
-// The names of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by tests/append_backward_test.cc
+// The names of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Tested by tests/block_file_test.cc
+// Tested by tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/program/json_stream.h"
 
 #include "ir/json_text.h"

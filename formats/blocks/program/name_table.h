@@ -1,4 +1,4 @@
-// Interns the texts of a program, so that names are numbers. Tested by tests/block_program_test.cc
+// Interns the texts of a program, so that names are numbers. Tested by tests/formats/blocks/block_program_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

@@ -1,4 +1,4 @@
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/program/named_variables.h"
 
 #include "formats/blocks/program/gradient_names.h"

@@ -1,4 +1,4 @@
-// Variables that a request names. Tested by tests/append_backward_test.cc
+// Variables that a request names. Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Tested by tests/copy_overwritten_test.cc
+// Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #include "formats/blocks/program/unused_names.h"
 
 #include "llvm/ADT/Twine.h"

@@ -1,4 +1,4 @@
-// Names that a program does not have yet. Tested by tests/copy_overwritten_test.cc
+// Names that a program does not have yet. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/name_table.h"

@@ -1,4 +1,4 @@
-// Links first, then names. Tested by tests/block_program_test.cc
+// Links first, then names. Tested by tests/formats/blocks/block_program_test.cc
 #include "formats/blocks/program/block_program.h"
 
 #include "formats/blocks/program/block_attrs.h"

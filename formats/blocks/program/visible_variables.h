@@ -1,4 +1,4 @@
-// The variable that a block sees under a name. Tested by tests/copy_overwritten_test.cc
+// The variable that a block sees under a name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/tables/gradient_form_rows.h"
 
 namespace gradc {

@@ -1,5 +1,5 @@
 // Which gradient operator an operator type has, and what its slots hold: the makers of Paddle 2.6, one line each.
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,5 +1,5 @@
 // Generated once from Paddle 2.6.2 (OpProtoHolder); types that are added later are written by hand.
-// Tested by tests/op_slots_test.cc
+// Tested by tests/formats/blocks/op_slots_test.cc
 #include "formats/blocks/tables/op_slot_rows.h"
 
 namespace gradc {

@@ -1,4 +1,4 @@
-// Tested by tests/op_slots_test.cc
+// Tested by tests/formats/blocks/op_slots_test.cc
 #include "formats/blocks/tables/op_slots.h"
 
 #include "formats/blocks/tables/gradient_forms.h"

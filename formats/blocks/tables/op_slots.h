@@ -1,4 +1,4 @@
-// Which slots the operators of a type have, and whether a program keeps to that. Tested by tests/op_slots_test.cc
+// Which slots the operators of a type have, and whether a program keeps to that. Tested by tests/formats/blocks/op_slots_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"

@@ -1,4 +1,4 @@
-// Tested by tests/minimize_test.cc
+// Tested by tests/formats/blocks/backward/minimize_test.cc
 #include "formats/blocks/tables/optimizer_forms.h"
 
 #include "llvm/ADT/STLExtras.h"

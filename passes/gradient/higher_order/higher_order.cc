@@ -1,4 +1,4 @@
-// Repeated differentiation. Tested by tests/higher_order_test.cc
+// Repeated differentiation. Tested by tests/passes/gradient/higher_order_test.cc
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/higher_order/retain_inside.h"
 

@@ -1,4 +1,4 @@
-// Keep-lists, read off the gradient of a single node. Tested by tests/gradient_requests_test.cc
+// Keep-lists, read off the gradient of a single node. Tested by tests/passes/gradient/gradient_requests_test.cc
 #include "passes/gradient/higher_order/keep_lists.h"
 
 #include "ir/base/error.h"

@@ -1,5 +1,5 @@
 // Each graph with marks is copied once, and once more if there are nodes at which no gradient arrives; bodies are
-// nested at most kMaxBodyNesting deep. Tested by tests/retain_inside_test.cc
+// nested at most kMaxBodyNesting deep. Tested by tests/passes/gradient/retain_inside_test.cc
 #include "passes/gradient/higher_order/retain_inside.h"
 
 #include "passes/gradient/select.h"

@@ -1,5 +1,5 @@
 // Gradients of entries inside bodies, as heads of the emitted graph: a loop stacks them, one row per step (§9).
-// Tested by tests/retain_inside_test.cc
+// Tested by tests/passes/gradient/retain_inside_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"

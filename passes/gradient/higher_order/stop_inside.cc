@@ -1,5 +1,5 @@
 // Each graph with such nodes is copied once, with other kinds; bodies are nested at most kMaxBodyNesting deep.
-// Tested by tests/stop_inside_test.cc
+// Tested by tests/passes/gradient/stop_inside_test.cc
 #include "passes/gradient/higher_order/stop_inside.h"
 
 #include "passes/gradient/select.h"

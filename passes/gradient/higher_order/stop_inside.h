@@ -1,5 +1,5 @@
 // Entries inside bodies at which a gradient stops or passes a tap: named by a path, marked in the graph (NG-01,
-// HOOK-02). Tested by tests/stop_inside_test.cc
+// HOOK-02). Tested by tests/passes/gradient/stop_inside_test.cc
 #pragma once
 
 #include "ir/graph/bodies.h"

@@ -1,4 +1,4 @@
-// Tested by tests/lower_loops_test.cc
+// Tested by tests/passes/lowering/lower_loops_test.cc
 #include "passes/targets/mxnet/mxnet_body.h"
 
 #include "passes/rewrite/rewriter.h"

@@ -1,5 +1,5 @@
 // Positions, and elements picked and put by position, in the operators of MXNet 1.9.1. Tested by
-// tests/lower_loops_test.cc
+// tests/passes/lowering/lower_loops_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

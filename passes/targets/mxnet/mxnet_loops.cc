@@ -1,5 +1,5 @@
 // MXNet stacks the first heads of a body and carries the others as states, so heads that a gradient added move in front
-// of the states. Tested by tests/lower_loops_test.cc
+// of the states. Tested by tests/passes/lowering/lower_loops_test.cc
 #include "passes/targets/mxnet/mxnet_loops.h"
 
 #include "passes/targets/mxnet/mxnet_body.h"

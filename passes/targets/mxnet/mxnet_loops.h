@@ -1,4 +1,4 @@
-// Loops and branches of gradients in the form that MXNet 1.9.1 has. Tested by tests/lower_loops_test.cc
+// Loops and branches of gradients in the form that MXNet 1.9.1 has. Tested by tests/passes/lowering/lower_loops_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

@@ -1,4 +1,4 @@
-// Tested by tests/adjoint_convolution_test.cc
+// Tested by tests/runtime/kernels/adjoint_convolution_test.cc
 #include "runtime/kernels/convolution/adjoint_convolution.h"
 
 #include "runtime/kernels/dnnl/dnnl_descs.h"

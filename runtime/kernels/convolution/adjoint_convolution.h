@@ -2,7 +2,7 @@
 // filters and channels exchanged and the window turned round.
 //
 // On channels-last images oneDNN's forward code is 4 to 40 % faster than its code for data gradients, the more so the larger
-// the images. Tested by tests/adjoint_convolution_test.cc
+// the images. Tested by tests/runtime/kernels/adjoint_convolution_test.cc
 #pragma once
 
 #include "runtime/kernels/dnnl/dnnl_step.h"

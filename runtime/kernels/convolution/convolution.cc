@@ -2,7 +2,7 @@
 //
 // Row-major weights are converted in every run, because training changes them at every step. The weight gradient produces
 // weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
-// gradient has no code for that layout. Tested by tests/fast_kernels_test.cc
+// gradient has no code for that layout. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/convolution/adjoint_convolution.h"
 #include "runtime/kernels/matrix/column_sums.h"

@@ -1,5 +1,5 @@
 // Which code computes a convolution fastest, by its shape. Measured with oneDNN 2.6.3 on one thread of an AVX-512 processor;
-// docs/performance.md has figures. Tested by tests/filter_tiles_test.cc, tests/channels_last_test.cc
+// docs/performance.md has figures. Tested by tests/runtime/kernels/filter_tiles_test.cc, tests/runtime/kernels/channels_last_test.cc
 #pragma once
 
 #include "ops/spatial/convolution_kernel.h"

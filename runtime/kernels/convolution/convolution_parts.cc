@@ -1,4 +1,4 @@
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/convolution/convolution_parts.h"
 
 #include "ops/kit/layer_attrs.h"

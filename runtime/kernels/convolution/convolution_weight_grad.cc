@@ -1,5 +1,5 @@
 // The weight gradients of convolutions by oneDNN. oneDNN adds up everything in float32, so longer sums are taken in parts:
-// images after images, and tiles of a large one. Tested by tests/fast_kernels_test.cc, tests/long_sums_test.cc
+// images after images, and tiles of a large one. Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/long_sums_test.cc
 #include "runtime/kernels/convolution/convolution_weight_grad.h"
 
 #include "ops/kit/layer_attrs.h"

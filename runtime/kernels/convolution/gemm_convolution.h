@@ -1,6 +1,6 @@
 // Convolution over up to three spatial axes as matrix products, image by image: receptive fields are gathered into a
 // matrix of (patch, pixels), which is multiplied with the filters. Used where oneDNN has no code or slow code: float64,
-// three axes, gradients of images with few channels. Images are (n, c, spatial…). Tested by tests/fast_kernels_test.cc
+// three axes, gradients of images with few channels. Images are (n, c, spatial…). Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ops/spatial/convolution_kernel.h"

@@ -1,5 +1,5 @@
 // im2col, col2im and their gradients: rows of columns, or planes of images, divided among threads.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/column_windows.h"
 #include "runtime/kernels/factories.h"

@@ -2,7 +2,7 @@
 //
 // Each thread takes whole channels, or, where there are few, blocks of their elements. The blocks depend only on the sizes,
 // so no result depends on the number of threads. Partial sums of a block have the type of the data, in independent lanes
-// that the compiler vectorises; blocks are added up in double precision. Tested by tests/fast_kernels_test.cc
+// that the compiler vectorises; blocks are added up in double precision. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

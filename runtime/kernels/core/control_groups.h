@@ -1,5 +1,5 @@
 // The limits that control groups set for this process, in both versions of the system's interface.
-// Tested by tests/threads_test.cc
+// Tested by tests/runtime/threads_test.cc
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"

@@ -1,4 +1,4 @@
-// Nodes that run as one. Tested by tests/fusion_test.cc
+// Nodes that run as one. Tested by tests/runtime/fusion_test.cc
 #pragma once
 
 #include "passes/memory/node_groups.h"

@@ -1,6 +1,6 @@
 // A tensor (the whole) and another that broadcasts to it (the part), as loops over channels see them: every element of the
 // part is a channel, and the elements of the whole that it is repeated over are the channel's elements. If the part has an
-// axis before a repeated one, there is a batch of such views. Tested by tests/fast_kernels_test.cc
+// axis before a repeated one, there is a batch of such views. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/channel_loops.h"

@@ -3,7 +3,7 @@
 // A kernel computes the same as the operator's reference kernel, up to rounding. It may request scratch, and layouts other
 // than row-major for operands of rank three or four (runtime/kernels/layout_settlement.h decides). It never sees Request::Add, and
 // like a reference kernel leaves unrequested outputs alone and works when the operator's in-place pairs share memory.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

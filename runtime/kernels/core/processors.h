@@ -1,4 +1,4 @@
-// How many processors this process may use. Tested by tests/threads_test.cc
+// How many processors this process may use. Tested by tests/runtime/threads_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -3,7 +3,7 @@
 //
 // Loops over elements in ops/ are compiled for every instruction set (ops/kit/loops.h). Where all of a loop is arithmetic, the
 // compiler vectorises it, and there is nothing that another kernel would do faster; not where it calls the C library.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/core/threads.h"

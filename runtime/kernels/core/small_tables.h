@@ -1,4 +1,4 @@
-// A bound on what kernels prepare. Tested by tests/machine_memory_test.cc
+// A bound on what kernels prepare. Tested by tests/runtime/machine_memory_test.cc
 #pragma once
 
 #include "runtime/kernels/core/prepared_kernel.h"

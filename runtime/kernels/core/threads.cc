@@ -1,4 +1,4 @@
-// Tested by tests/threads_test.cc
+// Tested by tests/runtime/threads_test.cc
 #include "runtime/kernels/core/threads.h"
 
 #include <algorithm>

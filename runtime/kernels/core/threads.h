@@ -4,7 +4,7 @@
 // callers do not wait for each other. The caller's OpenMP settings are restored when a scope ends.
 //
 // How a loop is divided depends on its size and the number of threads requested, not on how many OpenMP grants.
-// Tested by tests/threads_test.cc and tests/host/
+// Tested by tests/runtime/threads_test.cc and tests/host/
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"

@@ -1,5 +1,5 @@
 // Loops over elements that the compiler vectorises for the machine they run on, divided among threads.
-// Tested by tests/instruction_sets_test.cc, tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/instruction_sets_test.cc, tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ops/kit/loops.h"

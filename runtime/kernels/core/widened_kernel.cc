@@ -1,4 +1,4 @@
-// Tested by tests/widening_test.cc
+// Tested by tests/ir/widening_test.cc
 #include "runtime/kernels/core/widened_kernel.h"
 
 #include "ir/tensor/half.h"

@@ -1,5 +1,5 @@
 // The kernel of a node with 16-bit operands: converts them, runs the float32 kernel, converts back (ir/rules/widening.h).
-// Tested by tests/widening_test.cc
+// Tested by tests/ir/widening_test.cc
 #pragma once
 
 #include "ir/rules/widening.h"

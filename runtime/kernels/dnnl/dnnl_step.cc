@@ -1,4 +1,4 @@
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/core/threads.h"
 

@@ -7,7 +7,7 @@
 //   step.run({x, y}, workspace);
 //
 // An operand whose outside format differs from the primitive's is reordered through scratch. oneDNN's C++ interface throws;
-// only `guarded` and `run` handle its exceptions. Tested by tests/fast_kernels_test.cc
+// only `guarded` and `run` handle its exceptions. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/prepared_kernel.h"

@@ -1,5 +1,5 @@
 // A tile has 16 filters by 16 channels, with all taps. Inside it the 16 filters of a (tap, channel) are contiguous; in
-// row-major order the 16·taps numbers of a filter are: the transpose. Tested by tests/weight_reorder_test.cc
+// row-major order the 16·taps numbers of a filter are: the transpose. Tested by tests/runtime/kernels/weight_reorder_test.cc
 #include "runtime/kernels/dnnl/weight_reorder.h"
 
 #include "runtime/kernels/core/threads.h"

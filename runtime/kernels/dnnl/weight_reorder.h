@@ -2,7 +2,7 @@
 // layout in which oneDNN produces gradients of weights.
 //
 // oneDNN converts tiles to row-major order element by element. Here blocks of four rows are transposed in registers: two to
-// three times as fast while the caches hold them, and never slower. Tested by tests/weight_reorder_test.cc
+// three times as fast while the caches hold them, and never slower. Tested by tests/runtime/kernels/weight_reorder_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"

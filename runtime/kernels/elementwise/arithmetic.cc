@@ -1,5 +1,5 @@
 // Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as the
-// reference kernels, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
+// reference kernels, in loops for every instruction set. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/base/number.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/kit/layer_attrs.h"

@@ -1,5 +1,5 @@
 // Broadcasting arithmetic in which one operand (the whole) has the shape of the result, and its gradient: maps over the
-// whole, and sums down to the other operand (the part). Tested by tests/fast_kernels_test.cc
+// whole, and sums down to the other operand (the part). Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"

@@ -1,4 +1,4 @@
-// Element-wise sums, products, relu and copies. Tested by tests/fast_kernels_test.cc
+// Element-wise sums, products, relu and copies. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/elementwise/cast.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/elementwise/element_kernels.h"

@@ -4,7 +4,7 @@
 //
 // Below 0 an activation is a product with an exponential that may be subnormal or 0 where the product is not. Its factors are
 // therefore multiplied one after the other (detail::Decay), and what is close to 0 is never computed as 1 minus something.
-// Tested by tests/float_functions_test.cc
+// Tested by tests/runtime/kernels/float_functions_test.cc
 #pragma once
 
 #include "ops/elementwise/special_functions.h"

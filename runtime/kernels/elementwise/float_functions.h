@@ -1,5 +1,5 @@
 // Functions for loops that the compiler vectorises. For float32 they are within 4 units in the last place of the true value
-// for every float (tests/float_functions_test.cc); for float64 they are the library's.
+// for every float (tests/runtime/kernels/float_functions_test.cc); for float64 they are the library's.
 //
 // They use no calls and no contraction, and put no comparison or arithmetic into an arm of a conditional expression: the
 // compiler does not move operations that may raise a floating-point exception.

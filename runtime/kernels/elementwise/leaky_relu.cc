@@ -1,5 +1,5 @@
 // LeakyReLU with one slope (leaky), learnt ones (prelu) or an exponential (elu, selu), and its gradient.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/core/channel_loops.h"

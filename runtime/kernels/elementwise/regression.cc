@@ -1,4 +1,4 @@
-// Gradients of the regression outputs: the residual times a weight. Tested by tests/fast_kernels_test.cc
+// Gradients of the regression outputs: the residual times a weight. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/elementwise/element_kernels.h"

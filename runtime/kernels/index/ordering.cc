@@ -1,7 +1,7 @@
 // topk, sort, argsort and _sort_order, and the gradient of the first three. Elements become integers of the same order, with
 // their positions beside them, which a radix sort puts in order; where few are taken, a heap keeps them. Rows are divided
 // among threads, or, where there are few long ones, their parts are, which are merged. The order is total
-// (ops/index/sort_rows.h), so the result is that of the reference kernels. Tested by tests/fast_kernels_test.cc
+// (ops/index/sort_rows.h), so the result is that of the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/index/along_axis.h"
 #include "ops/index/order_attrs.h"
 #include "ops/kit/kernel_dispatch.h"

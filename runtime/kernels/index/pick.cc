@@ -1,5 +1,5 @@
 // One element of every row, and rows that mark one class each, on all threads: each has a range of rows.
-// Tested by tests/row_kernels_test.cc
+// Tested by tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/core/threads.h"

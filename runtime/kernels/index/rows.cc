@@ -1,5 +1,5 @@
 // Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so the
-// bits are those of one thread. Tested by tests/row_kernels_test.cc
+// bits are those of one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/core/threads.h"

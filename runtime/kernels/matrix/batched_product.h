@@ -1,4 +1,4 @@
-// Many small matrix products. Tested by tests/fast_kernels_test.cc
+// Many small matrix products. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/matrix/gemm.h"

@@ -1,4 +1,4 @@
-// Fully connected layers, dot and batch_dot as matrix products. Tested by tests/fast_kernels_test.cc
+// Fully connected layers, dot and batch_dot as matrix products. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/instruction_sets.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"

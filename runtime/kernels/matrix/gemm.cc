@@ -1,5 +1,5 @@
 // Single precision uses oneDNN; double uses Eigen, with one call per thread on a share of the rows or columns of c.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/matrix/gemm.h"
 
 #include "ops/kit/instruction_sets.h"

@@ -1,4 +1,4 @@
-// Matrix products in either precision. Tested by tests/fast_kernels_test.cc
+// Matrix products in either precision. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // linalg_gemm and attention on interleaved projections, matrix product by matrix product.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/interleaved_matmul.h"
 #include "ops/linear/linalg_gemm.h"

@@ -1,4 +1,4 @@
-// Tested by tests/rnn_kernels_test.cc
+// Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/matrix/prepared_product.h"
 
 #include "runtime/kernels/dnnl/dnnl_descs.h"

@@ -1,5 +1,5 @@
 // A matrix product of fixed extents that runs many times: for float32 a oneDNN primitive made once, for float64 `multiply`.
-// Tested by tests/rnn_kernels_test.cc
+// Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/dnnl/dnnl_step.h"

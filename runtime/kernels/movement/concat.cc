@@ -1,5 +1,5 @@
 // Joining and splitting along one axis, including an axis with one element per part, as copies of contiguous runs, in
-// either layout. Tested by tests/fast_kernels_test.cc
+// either layout. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/core/threads.h"

@@ -1,4 +1,4 @@
-// Pad and its gradient, plane by plane and row by row. Tested by tests/fast_kernels_test.cc
+// Pad and its gradient, plane by plane and row by row. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/core/channel_loops.h"

@@ -1,5 +1,5 @@
 // Operators that read a tensor through other strides (ops/shape/strided_view.h), and their adjoints: copies of rows or tiles
-// of elements of any type, divided among threads. Tested by tests/fast_kernels_test.cc
+// of elements of any type, divided among threads. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/shape/slice_range.h"

@@ -2,7 +2,7 @@
 // (runtime/fusion/norm_group.h) the same passes over memory also compute a sum and a relu that follow it, or the gradient
 // of a relu before its own gradient.
 //
-// oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by tests/fast_kernels_test.cc
+// oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/normalization/channel_moments.h"

@@ -2,7 +2,7 @@
 //
 // Elements are read in blocks that fit the cache, so that the mean of a block is known when its deviations are squared. Blocks
 // are combined in double precision by the formula of Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
-// Algorithm for Computing Sample Variances" (1979), which is as exact as two passes. Tested by tests/fast_kernels_test.cc
+// Algorithm for Computing Sample Variances" (1979), which is as exact as two passes. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/channel_loops.h"

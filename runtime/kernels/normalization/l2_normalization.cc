@@ -1,5 +1,5 @@
 // L2Normalization and its gradient. Squares are added up in double precision, where they do not overflow.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/factories.h"

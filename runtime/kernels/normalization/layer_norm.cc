@@ -1,6 +1,6 @@
 // LayerNorm and its gradient. Along the last axis rows have contiguous elements, and sums are taken in lanes; along another
 // one, adjacent rows are computed side by side.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"

@@ -1,5 +1,5 @@
 // Batch normalisation together with the nodes that follow it, and their gradients, in the same passes over memory.
-// Tested by tests/fusion_test.cc
+// Tested by tests/runtime/fusion_test.cc
 #pragma once
 
 #include "runtime/kernels/core/prepared_kernel.h"

@@ -1,5 +1,5 @@
 // softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of another
-// type, are left to the reference kernels. Tested by tests/fast_kernels_test.cc
+// type, are left to the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/factories.h"

@@ -1,5 +1,5 @@
 // softmax_cross_entropy and its gradient. Rows are divided among threads; their losses are added up in order.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/class_labels.h"
 #include "runtime/kernels/factories.h"

@@ -1,5 +1,5 @@
 // SoftmaxOutput and its gradient: the softmax of the rows, then w · (p − target) in one pass.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/softmax_loss.h"
 #include "runtime/kernels/factories.h"

@@ -1,6 +1,6 @@
 // Products over neighbouring axes, and their gradients. Factors are multiplied in order, in double precision, so the bits
 // are those of the reference kernels; products that are contiguous in memory are computed side by side.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/factories.h"

@@ -1,7 +1,7 @@
 // Softmax and its logarithm over the rows of a tensor, in either precision and along any axis.
 //
 // Adjacent rows with strided elements are computed side by side, rows of contiguous elements one at a time.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ops/kit/axis_rows.h"

@@ -2,7 +2,7 @@
 // for others.
 //
 // If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the gradient
-// reruns the layers. Tested by tests/rnn_kernels_test.cc
+// reruns the layers. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/rnn/rnn_gradient.h"

@@ -1,5 +1,5 @@
 // Loops over the cells of rows, for each instruction set (ops/kit/instruction_sets.h).
-// Tested by tests/rnn_kernels_test.cc
+// Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/rnn/rnn_cells.h"
 
 #include "ops/kit/loops.h"

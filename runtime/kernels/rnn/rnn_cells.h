@@ -1,6 +1,6 @@
 // One step of recurrent cells and its slope, for rows of a batch, by the formulas of ops/sequence/rnn_cells.h. For float32
 // the compiler vectorises the loops for the processor's instruction set; the bits are the same on every processor.
-// Tested by tests/rnn_kernels_test.cc
+// Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn_cells.h"

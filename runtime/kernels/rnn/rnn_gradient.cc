@@ -1,4 +1,4 @@
-// Gradients of weights are single products over all times. Tested by tests/rnn_kernels_test.cc
+// Gradients of weights are single products over all times. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/rnn/rnn_gradient.h"
 
 #include "runtime/kernels/matrix/column_sums.h"

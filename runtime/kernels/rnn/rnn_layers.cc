@@ -1,4 +1,4 @@
-// The product with the input is a single one for all times. Tested by tests/rnn_kernels_test.cc
+// The product with the input is a single one for all times. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/rnn/rnn_layers.h"
 
 #include "runtime/kernels/rnn/rnn_cells.h"

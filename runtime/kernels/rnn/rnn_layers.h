@@ -1,4 +1,4 @@
-// The forward run of an RNN's layers, for the kernels of runtime/kernels/rnn/rnn.cc. Tested by tests/rnn_kernels_test.cc
+// The forward run of an RNN's layers, for the kernels of runtime/kernels/rnn/rnn.cc. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/lengths.h"

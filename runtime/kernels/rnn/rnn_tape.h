@@ -1,6 +1,6 @@
 // Memory of the fast kernels of RNN: values that a run of the layers keeps for the gradient.
 //
-// In both directions, rows are ordered by time, then by element of the batch. Tested by tests/rnn_kernels_test.cc
+// In both directions, rows are ordered by time, then by element of the batch. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn.h"

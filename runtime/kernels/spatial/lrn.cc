@@ -2,7 +2,7 @@
 //
 // Within one image, the element j channels away from element i is i ± j · step in either layout, so a sum over the window is
 // a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque workspace.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/core/channel_loops.h"

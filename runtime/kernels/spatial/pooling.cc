@@ -4,7 +4,7 @@
 // The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
 // kernel runs it again into scratch instead of keeping them from the forward pass. oneDNN's maximum starts at the lowest finite
 // number: images with windows of −∞ and NaN alone run on the loops of the reference kernel. Padding that the operator and oneDNN
-// count differently is left to that kernel altogether. Tested by tests/fast_kernels_test.cc
+// count differently is left to that kernel altogether. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"

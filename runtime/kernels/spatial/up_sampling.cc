@@ -1,5 +1,5 @@
 // UpSampling by repeating pixels, and its gradient, plane by plane. Bilinear is a deconvolution
-// (runtime/kernels/convolution/deconvolution.cc). Tested by tests/fast_kernels_test.cc
+// (runtime/kernels/convolution/deconvolution.cc). Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/core/channel_loops.h"

@@ -1,4 +1,4 @@
-// Tested by tests/cli_test.cc and testdata/cli.
+// Tested by tests/tools/cli_test.cc and testdata/cli.
 #include "coverage.h"
 
 #include "missing_order.h"

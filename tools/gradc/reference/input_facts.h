@@ -1,5 +1,5 @@
 // What the operator reference says about inputs: the ranks that shape inference accepts, determined by trying, and the meaning
-// of their names. Tested by tests/golden_test.cc
+// of their names. Tested by tests/tools/golden_test.cc
 #pragma once
 
 #include "ir/graph/context.h"

@@ -1,4 +1,4 @@
-// Trial differentiation of single operators. Tested by tests/cli_test.cc
+// Trial differentiation of single operators. Tested by tests/tools/cli_test.cc
 #include "missing_order.h"
 
 #include "ir/base/error.h"

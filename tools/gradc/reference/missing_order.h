@@ -1,5 +1,5 @@
 // Which operators cannot be differentiated K times (HO-02): tried, not declared.
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

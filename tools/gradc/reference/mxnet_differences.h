@@ -1,5 +1,5 @@
 // Where MXNet 1.9.1 answers otherwise than an operator here, in words; docs/mxnet_differences.md has the proofs.
-// Tested by tests/operator_reference_test.cc
+// Tested by tests/tools/operator_reference_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -1,4 +1,4 @@
-// Resolution of entries. Tested by tests/cli_test.cc
+// Resolution of entries. Tested by tests/tools/cli_test.cc
 #include "names.h"
 
 #include "drawing/table.h"

@@ -2,7 +2,7 @@
 //
 // ENTRY is, tried in this order: a node's name (its output 0), `name:index`, a listed output name (`softmax_output`,
 // IR-16), a position in the heads (`@0`). Of several nodes with one name, `name#2` is the second in id order; `#12` is
-// node 12. Tested by tests/cli_test.cc
+// node 12. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,4 +1,4 @@
-// What the operator reference says about a definition, in words. Tested by tests/cli_test.cc
+// What the operator reference says about a definition, in words. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "operator_trials.h"

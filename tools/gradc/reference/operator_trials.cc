@@ -1,4 +1,4 @@
-// Trial lowerings of single operators. Tested by tests/golden_test.cc
+// Trial lowerings of single operators. Tested by tests/tools/golden_test.cc
 #include "operator_trials.h"
 
 #include "missing_order.h"

@@ -1,5 +1,5 @@
 // What operators end in, determined by trying: a node of each, with default attributes, is lowered and differentiated.
-// Tested by tests/golden_test.cc
+// Tested by tests/tools/golden_test.cc
 #pragma once
 
 #include "ir/graph/context.h"

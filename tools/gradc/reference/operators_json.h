@@ -1,4 +1,4 @@
-// The definitions of operators as JSON, for programs. Tested by tests/golden_test.cc
+// The definitions of operators as JSON, for programs. Tested by tests/tools/golden_test.cc
 #pragma once
 
 #include "ir/op/op.h"

@@ -1,4 +1,4 @@
-// The page of operators, docs/operators.md, from their definitions. Tested by tests/golden_test.cc
+// The page of operators, docs/operators.md, from their definitions. Tested by tests/tools/golden_test.cc
 #pragma once
 
 #include "ir/graph/context.h"

@@ -1,4 +1,4 @@
-// The list of primitives, and what every other operator ends in. Tested by tests/golden_test.cc
+// The list of primitives, and what every other operator ends in. Tested by tests/tools/golden_test.cc
 #include "primitives_report.h"
 
 #include "operator_trials.h"

@@ -1,4 +1,4 @@
-// The page of primitives: how hosts express each, and what every other operator ends in. Tested by tests/golden_test.cc
+// The page of primitives: how hosts express each, and what every other operator ends in. Tested by tests/tools/golden_test.cc
 #pragma once
 
 #include "ir/graph/context.h"

@@ -1,5 +1,5 @@
 // Shapes of an operator's outputs in the operator reference, as shape inference gives them.
-// Tested by tests/golden_test.cc, tests/operator_reference_test.cc
+// Tested by tests/tools/golden_test.cc, tests/tools/operator_reference_test.cc
 #pragma once
 
 #include "ir/op/op.h"

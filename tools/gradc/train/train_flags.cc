@@ -1,4 +1,4 @@
-// Tested by tests/train_cli_test.cc
+// Tested by tests/tools/train_cli_test.cc
 #include "flag_values.h"
 
 using namespace llvm;

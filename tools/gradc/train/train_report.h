@@ -1,5 +1,5 @@
 // What `train` reports while it runs: a line per epoch, a log of every step, a progress line on a terminal.
-// Tested by tests/train_cli_test.cc
+// Tested by tests/tools/train_cli_test.cc
 #pragma once
 
 #include "drawing/loss_chart.h"

@@ -1,4 +1,4 @@
-// Tested by tests/train_cli_test.cc
+// Tested by tests/tools/train_cli_test.cc
 #include "run_inputs.h"
 #include "train_setup.h"
 

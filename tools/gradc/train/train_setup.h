@@ -1,4 +1,4 @@
-// Turns the flags of `train` into examples and options. Tested by tests/train_cli_test.cc
+// Turns the flags of `train` into examples and options. Tested by tests/tools/train_cli_test.cc
 #pragma once
 
 #include "tool.h"

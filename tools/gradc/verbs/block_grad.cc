@@ -1,4 +1,4 @@
-// Tested by tests/golden_test.cc, cases F_blocks_*
+// Tested by tests/tools/golden_test.cc, cases F_blocks_*
 #include "block_grad.h"
 
 #include "block_input.h"

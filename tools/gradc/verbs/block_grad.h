@@ -1,4 +1,4 @@
-// `gradc grad` of a program of blocks. Tested by tests/golden_test.cc, cases F_blocks_*
+// `gradc grad` of a program of blocks. Tested by tests/tools/golden_test.cc, cases F_blocks_*
 #pragma once
 
 #include "tool.h"

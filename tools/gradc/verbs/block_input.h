@@ -1,4 +1,4 @@
-// A program of blocks as the graph that verbs work on. Tested by tests/golden_test.cc, cases F_blocks_*
+// A program of blocks as the graph that verbs work on. Tested by tests/tools/golden_test.cc, cases F_blocks_*
 #pragma once
 
 #include "tool.h"

@@ -1,4 +1,4 @@
-// Reading of NPY and NPZ bindings. Tested by tests/cli_test.cc
+// Reading of NPY and NPZ bindings. Tested by tests/tools/cli_test.cc
 #include "run_inputs.h"
 
 #include "runtime/kernels/core/processors.h"

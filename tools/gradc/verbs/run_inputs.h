@@ -1,4 +1,4 @@
-// Values for variables from --input and --inputs. Tested by tests/cli_test.cc
+// Values for variables from --input and --inputs. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "tool.h"

@@ -1,4 +1,4 @@
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #include "run_profile.h"
 
 #include "ir/graph/body_flow.h"

@@ -1,4 +1,4 @@
-// What `run --profile` writes. Tested by tests/cli_test.cc
+// What `run --profile` writes. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "runtime/executor/executor.h"

@@ -1,4 +1,4 @@
-// `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by tests/cli_test.cc
+// `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by tests/tools/cli_test.cc
 #include "verbs.h"
 #include "drawing/table.h"
 

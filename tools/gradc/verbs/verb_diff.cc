@@ -1,4 +1,4 @@
-// `gradc diff`: structural comparison. Tested by tests/cli_test.cc
+// `gradc diff`: structural comparison. Tested by tests/tools/cli_test.cc
 #include "verbs.h"
 #include "drawing/table.h"
 

@@ -1,4 +1,4 @@
-// `gradc grad`: the gradient of a graph, as a graph. Tested by tests/cli_test.cc and testdata/cli.
+// `gradc grad`: the gradient of a graph, as a graph. Tested by tests/tools/cli_test.cc and testdata/cli.
 #include "block_grad.h"
 #include "gradient_flags.h"
 #include "variable_hints.h"

@@ -1,4 +1,4 @@
-// `gradc gradcheck`: gradients against central differences. Tested by tests/cli_test.cc
+// `gradc gradcheck`: gradients against central differences. Tested by tests/tools/cli_test.cc
 #include "gradient_flags.h"
 #include "progress.h"
 #include "run_inputs.h"

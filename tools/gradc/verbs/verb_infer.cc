@@ -1,4 +1,4 @@
-// `gradc infer`: shapes, dtypes and storage of every entry. Tested by tests/cli_test.cc
+// `gradc infer`: shapes, dtypes and storage of every entry. Tested by tests/tools/cli_test.cc
 #include "verbs.h"
 #include "drawing/table.h"
 

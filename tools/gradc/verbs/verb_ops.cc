@@ -1,4 +1,4 @@
-// `gradc ops`: the operator reference, from the definitions themselves. Tested by tests/cli_test.cc
+// `gradc ops`: the operator reference, from the definitions themselves. Tested by tests/tools/cli_test.cc
 #include "coverage.h"
 #include "input_facts.h"
 #include "missing_order.h"

@@ -1,4 +1,4 @@
-// `gradc opt`: passes that a user requests by name. Tested by tests/cli_test.cc
+// `gradc opt`: passes that a user requests by name. Tested by tests/tools/cli_test.cc
 #include "variable_hints.h"
 #include "verbs.h"
 

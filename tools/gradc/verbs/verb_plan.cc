@@ -1,4 +1,4 @@
-// `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/cli_test.cc
+// `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/tools/cli_test.cc
 #include "verbs.h"
 #include "drawing/plan_svg.h"
 #include "drawing/table.h"

@@ -1,4 +1,4 @@
-// `gradc run`: executes a graph. Tested by tests/cli_test.cc
+// `gradc run`: executes a graph. Tested by tests/tools/cli_test.cc
 #include "progress.h"
 #include "run_inputs.h"
 #include "run_profile.h"

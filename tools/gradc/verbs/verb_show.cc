@@ -1,4 +1,4 @@
-// `gradc show`: a graph for people. Tested by tests/cli_test.cc
+// `gradc show`: a graph for people. Tested by tests/tools/cli_test.cc
 #include "verbs.h"
 #include "drawing/graph_drawing.h"
 #include "drawing/table.h"

@@ -1,4 +1,4 @@
-// `gradc train`: trains a network. Tested by tests/train_cli_test.cc and testdata/cli.
+// `gradc train`: trains a network. Tested by tests/tools/train_cli_test.cc and testdata/cli.
 #include "train_report.h"
 #include "train_setup.h"
 #include "verbs.h"

@@ -1,5 +1,5 @@
 // The verbs of gradc: one row each, with the help that teaches it and the function that does it.
-// Tested by tests/cli_test.cc
+// Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "tool.h"

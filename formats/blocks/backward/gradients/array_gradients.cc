@@ -1,4 +1,4 @@
-// Tested by tests/array_gradient_test.cc
+// Tested by tests/formats/blocks/backward/array_gradient_test.cc
 #include "formats/blocks/backward/gradients/array_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,6 +1,6 @@
 // The gradients of arrays of tensors. In Paddle's form the reader of an element stores the element's gradient, which is right
 // if each element is written once and read once. Other arrays are accumulated: their gradient starts as zeros, the gradient of
-// a read adds to its element, and that of a write takes the element and leaves zeros. Tested by tests/array_gradient_test.cc
+// a read adds to its element, and that of a write takes the element and leaves zeros. Tested by tests/formats/blocks/backward/array_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/arrays/array_elements.h"

@@ -1,5 +1,5 @@
 // The gradient operators of one forward operator, before anything is renamed, summed or pruned.
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/tables/gradient_forms.h"

@@ -1,4 +1,4 @@
-// What the gradients of the operators of a block read, name by name. Tested by tests/copy_overwritten_test.cc
+// What the gradients of the operators of a block read, name by name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

@@ -1,4 +1,4 @@
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/backward/gradients/gradient_seeds.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,4 +1,4 @@
-// The seeds of a gradient: operators that make the gradients of targets. Tested by tests/append_backward_test.cc
+// The seeds of a gradient: operators that make the gradients of targets. Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

@@ -1,5 +1,5 @@
 // Declares the variables that appended operators write, with kind, shape and dtype from the forward variable.
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/backward/gradients/gradient_maker.h"

@@ -1,4 +1,4 @@
-// Removes gradient operators whose results are not needed. Tested by tests/append_backward_test.cc
+// Removes gradient operators whose results are not needed. Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

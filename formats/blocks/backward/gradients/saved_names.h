@@ -1,4 +1,4 @@
-// Which operands of an operator its gradient operator reads. Tested by tests/copy_overwritten_test.cc
+// Which operands of an operator its gradient operator reads. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"

@@ -1,6 +1,6 @@
 // One walk over the operators. For each gradient it keeps the names of its arrivals since the last sum, and every place that
 // uses the gradient's own name: these are renamed when a second arrival makes the first one merely a part.
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/backward/gradients/sum_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"

@@ -1,6 +1,6 @@
 // Sums gradients that arrive several times: each arrival gets a name of its own, and their sum gets the gradient's (AGG-08 …
 // -11).
-// Tested by tests/append_backward_test.cc
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
