@@ -1,7 +1,7 @@
 // Programs of blocks: the cost, per operator of the program, of appendBackward and of reading its result as a graph.
 #include "formats/blocks/backward/append_backward.h"
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/program/block_attrs.h"
 #include "ops/registry.h"
 #include "tests/support/blocks/block_programs.h"
 

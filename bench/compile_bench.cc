@@ -9,7 +9,7 @@
 
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
-#include "ir/process_memory.h"
+#include "ir/base/process_memory.h"
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
 #include "passes/memory/plan_memory.h"

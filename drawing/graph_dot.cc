@@ -1,8 +1,8 @@
 // The Graphviz form of a graph. Tested by tests/tools/drawing_test.cc
 #include "drawing/graph_drawing.h"
 
-#include "ir/base/printable.h"
 #include "drawing/graph_layout.h"
+#include "ir/base/printable.h"
 
 using namespace llvm;
 

@@ -2,8 +2,8 @@
 // marks, clear the history. Until delivery nothing of the user's has changed (RET-05).
 // Tested by tests/imperative/imperative_test.cc
 #include "imperative/deep_stack.h"
-#include "imperative/tape/heap_bytes.h"
 #include "imperative/plans/replay.h"
+#include "imperative/tape/heap_bytes.h"
 
 #include "runtime/executor/bindings.h"
 #include "runtime/executor/failures.h"

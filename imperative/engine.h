@@ -1,10 +1,10 @@
 // The parts of an Imperative. Functions expect the lock of the store to be held.
 #pragma once
 
-#include "imperative/tape/heap_bytes.h"
 #include "imperative/host_run.h"
 #include "imperative/imperative.h"
 #include "imperative/plans/plan_cache.h"
+#include "imperative/tape/heap_bytes.h"
 #include "imperative/tape/signature.h"
 #include "imperative/tape/tape.h"
 #include "ir/base/dense_map.h"

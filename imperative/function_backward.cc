@@ -1,8 +1,8 @@
 // The backward side of functions of the host. Tested by tests/imperative/imperative_function_test.cc
 #include "imperative/engine.h"
+#include "imperative/inside.h"
 #include "imperative/tape/function_call.h"
 #include "imperative/tape/function_op.h"
-#include "imperative/inside.h"
 
 #include "llvm/ADT/STLExtras.h"
 

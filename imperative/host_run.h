@@ -2,8 +2,8 @@
 // Tested by tests/imperative/imperative_hooks_test.cc, tests/imperative/imperative_function_test.cc
 #pragma once
 
-#include "imperative/tape/collect.h"
 #include "imperative/hooks.h"
+#include "imperative/tape/collect.h"
 
 #include "llvm/ADT/BitVector.h"
 

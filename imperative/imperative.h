@@ -16,9 +16,9 @@
 // Tested by tests/imperative/imperative_test.cc
 #pragma once
 
-#include "imperative/tape/call_site.h"
 #include "imperative/function.h"
 #include "imperative/hooks.h"
+#include "imperative/tape/call_site.h"
 #include "imperative/tape/kind.h"
 #include "imperative/tape/modes.h"
 #include "imperative/tape/tensor.h"

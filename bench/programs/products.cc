@@ -7,11 +7,14 @@
 // sums of the medians in milliseconds, and `left`, the operators with products inside that are not timed (RNN).
 // Started by bench/peers.py.
 #include "bench/programs/network_file.h"
-#include "ir/process_memory.h"
-#include "ops/kit/layer_attrs.h"
+#include "ir/base/process_memory.h"
+#include "ops/linear/batch_dot.h"
+#include "ops/linear/dot.h"
+#include "ops/spatial/convolution.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "passes/order/requests.h"
-#include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

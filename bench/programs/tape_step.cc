@@ -8,7 +8,7 @@
 // Started by bench/peers.py.
 #include "bench/programs/network_file.h"
 #include "imperative/imperative.h"
-#include "ir/process_memory.h"
+#include "ir/base/process_memory.h"
 #include "runtime/session/init.h"
 
 #include "llvm/Support/raw_ostream.h"

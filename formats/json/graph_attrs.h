@@ -2,8 +2,8 @@
 // Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
+#include "formats/json/json_text.h"
 #include "ir/graph/graph.h"
-#include "ir/json_text.h"
 
 #include <string>
 

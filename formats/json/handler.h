@@ -7,9 +7,9 @@
 
 #include "formats/json/events.h"
 #include "formats/json/graph_attrs.h"
+#include "formats/json/json_text.h"
 #include "formats/json/raw.h"
 #include "ir/base/error.h"
-#include "ir/json_text.h"
 
 #include "llvm/ADT/StringSet.h"
 

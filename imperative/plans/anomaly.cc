@@ -1,7 +1,7 @@
 // HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative/imperative_anomaly_test.cc
 #include "imperative/plans/replay.h"
-#include "ir/tensor/half.h"
 #include "ir/graph/effects.h"
+#include "ir/tensor/half.h"
 
 #include "llvm/ADT/STLExtras.h"
 

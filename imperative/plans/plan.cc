@@ -2,8 +2,8 @@
 // tape of the same structure keeps what the instructions read. Linear. Tested by tests/imperative/memory/imperative_cache_test.cc
 #include "imperative/plans/plan.h"
 
-#include "imperative/tape/function_op.h"
 #include "imperative/plans/recorded_graph.h"
+#include "imperative/tape/function_op.h"
 
 #include "ops/kit/builtin.h"
 #include "ops/kit/output_reads.h"

@@ -3,8 +3,8 @@
 // Tested by tests/imperative/memory/imperative_cache_test.cc
 #pragma once
 
-#include "imperative/tape/collect.h"
 #include "imperative/imperative.h"
+#include "imperative/tape/collect.h"
 #include "passes/order/split_gradient.h"
 #include "runtime/executor/failures.h"
 #include "runtime/executor/instructions.h"

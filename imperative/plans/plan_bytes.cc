@@ -1,6 +1,6 @@
 // The heap memory of compiled backwards. Tested by tests/imperative/memory/imperative_memory_test.cc
-#include "imperative/tape/heap_bytes.h"
 #include "imperative/plans/plan.h"
+#include "imperative/tape/heap_bytes.h"
 
 namespace gradc {
 namespace {

@@ -8,14 +8,14 @@
 
 #include "imperative/tape/storage.h"
 #include "ir/graph/graph_builder.h"
-#include "ops/kit/output_reads.h"
 #include "ir/rules/widening.h"
+#include "ops/kit/output_reads.h"
 #include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/executor/failures.h"
 #include "runtime/executor/instructions.h"
-#include "runtime/kernels/table.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/core/widened_kernel.h"
+#include "runtime/kernels/table.h"
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"

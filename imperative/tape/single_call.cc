@@ -4,8 +4,8 @@
 #include "ir/graph/bodies.h"
 #include "ir/graph/graph_builder.h"
 #include "runtime/executor/body_runner.h"
-#include "runtime/executor/short_rows.h"
 #include "runtime/executor/failures.h"
+#include "runtime/executor/short_rows.h"
 
 using namespace llvm;
 

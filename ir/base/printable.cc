@@ -1,7 +1,7 @@
 // Tested by tests/ir/printable_test.cc
 #include "ir/base/printable.h"
 
-#include "ir/json_text.h"
+#include "ir/base/escapes.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"

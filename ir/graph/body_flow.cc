@@ -1,11 +1,11 @@
 // Checks of location lists and counts. Tested by tests/ops/control_flow_test.cc
 #include "ir/graph/body_flow.h"
 
-#include "ir/graph/bodies.h"
 #include "ir/base/count_of.h"
 #include "ir/base/dense_map.h"
-#include "ir/graph/effects.h"
 #include "ir/base/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/effects.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

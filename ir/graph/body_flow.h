@@ -5,8 +5,8 @@
 // work on the flow, so they handle a host's own loop like any other. Tested by tests/ops/control_flow_test.cc
 #pragma once
 
-#include "ir/tensor/dim.h"
 #include "ir/graph/graph.h"
+#include "ir/tensor/dim.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -1,10 +1,10 @@
 // Interning. Tested by tests/ir/context_test.cc
 #include "ir/graph/context.h"
 
+#include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
-#include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/Hashing.h"

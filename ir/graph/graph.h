@@ -5,9 +5,9 @@
 // A node with k outputs owns k consecutive entries (IR-05). Only GraphBuilder::freeze makes graphs.
 #pragma once
 
+#include "ir/base/ids.h"
 #include "ir/graph/context.h"
 #include "ir/graph/graph_table.h"
-#include "ir/base/ids.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,8 +1,8 @@
 // One line per node. Tested by tests/ir/text_test.cc
 #include "ir/graph/text.h"
 
-#include "ir/graph/body_roles.h"
 #include "ir/base/printable.h"
+#include "ir/graph/body_roles.h"
 
 #include "llvm/ADT/StringExtras.h"
 

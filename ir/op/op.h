@@ -5,9 +5,9 @@
 // pure. They receive the NodeKind, whose `params<P>()` are the attributes parsed once per distinct list.
 #pragma once
 
+#include "ir/base/ids.h"
 #include "ir/op/attr_spec.h"
 #include "ir/op/attrs.h"
-#include "ir/base/ids.h"
 #include "ir/tensor/types.h"
 
 #include "llvm/ADT/ArrayRef.h"

@@ -7,6 +7,7 @@
 
 #include "ir/base/error.h"
 #include "ir/op/op.h"
+#include "ir/tensor/random_stream.h"
 #include "ir/tensor/tensor.h"
 
 #include "llvm/Support/Error.h"
@@ -14,18 +15,6 @@
 #include <string>
 
 namespace gradc {
-
-/// Draws of a random operator: a pure function of (seed, step, ordinal of the node among random forward nodes,
-/// counter).
-struct RandomKey {
-  uint64_t seed = 0;
-  uint64_t step = 0;
-  uint64_t ordinal = 0;
-
-  uint64_t bits(uint64_t counter) const;
-  /// Uniform in [0, 1), 53 bits.
-  double uniform(uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
-};
 
 /// The form that one call runs in, and its random numbers. A backward node runs in the form of its forward call
 /// (RET-08).

@@ -1,9 +1,9 @@
 // The kernel of loops, branches and calls. Tested by tests/ops/control_flow_test.cc
 #include "ir/graph/body_flow.h"
+#include "ir/graph/effects.h"
 #include "ir/rules/decision.h"
 #include "ir/rules/kernel.h"
 #include "ir/tensor/dim.h"
-#include "ir/graph/effects.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

@@ -3,8 +3,8 @@
 #include "ops/binary/binary_functions.h"
 
 #include "ir/op/gradient_marks.h"
-#include "ops/kit/amended.h"
 #include "ops/elementwise/integer_functions.h"
+#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 
 #include <algorithm>

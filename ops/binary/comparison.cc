@@ -3,10 +3,10 @@
 // Tested by tests/ops/extrema_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/amended.h"
 #include "ops/binary/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/scalar_params.h"
+#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"

@@ -1,8 +1,8 @@
 // One tensor to the power of another. Powers with a number are in ops/elementwise/scalar.cc.
 // Tested by tests/ops/extrema_ops_test.cc
-#include "ops/kit/amended.h"
 #include "ops/binary/binary_functions.h"
 #include "ops/elementwise/integer_functions.h"
+#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 
 #include <cmath>

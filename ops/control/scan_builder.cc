@@ -1,8 +1,8 @@
 // Tested by tests/ops/ctc_loss_test.cc
 #include "ops/control/scan_builder.h"
 
-#include "ir/graph/body_flow.h"
 #include "ir/base/error.h"
+#include "ir/graph/body_flow.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"

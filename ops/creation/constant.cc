@@ -1,11 +1,11 @@
 // A tensor whose values are part of the graph. Tested by tests/ops/constant_test.cc
 #include "ir/base/count_of.h"
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

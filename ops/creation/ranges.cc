@@ -1,10 +1,10 @@
 // Tensors made of indices: the identity matrix, evenly spaced numbers, the indices of a tensor's elements.
 // Tested by tests/ops/conformance_test.cc
-#include "ir/tensor/dim.h"
-#include "ir/rules/kernel.h"
 #include "ir/base/number.h"
-#include "ops/kit/axis_attr.h"
+#include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/creation/created.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"

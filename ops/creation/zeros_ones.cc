@@ -1,9 +1,9 @@
 // Constants and copies: zeros, ones, filled tensors, identities. Their gradients are zero or the identity.
 // Tested by tests/ops/elementwise_ops_test.cc
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
 #include "ops/creation/created.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"

@@ -5,10 +5,10 @@
 // Tested by tests/ops/nn_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
+#include "ops/elementwise/activation.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Conversion between element types. Tested by tests/ops/movement_ops_test.cc
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
-#include "ir/tensor/half.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/half.h"
 #include "ops/elementwise/cast.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"

@@ -7,8 +7,8 @@
 // Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/rules/kernel.h"
 #include "ir/base/number.h"
+#include "ir/rules/kernel.h"
 #include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/loops.h"

@@ -11,10 +11,11 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/leaky_relu.h"
 #include "ops/elementwise/prelu_gamma.h"
 #include "ops/elementwise/special_functions.h"
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/single_precision.h"
 

@@ -1,7 +1,7 @@
 // Piecewise constant functions of one variable: rounding, and logical negation. Their gradient is zero, as in MXNet
 // where MXNet defines it. Tested by tests/ops/elementwise_ops_test.cc
-#include "ops/kit/amended.h"
 #include "ops/elementwise/functions.h"
+#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 

@@ -1,11 +1,11 @@
 // Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/binary/comparison.cc.
 // Tested by tests/ops/elementwise_ops_test.cc
-#include "ir/rules/grad_rule.h"
 #include "ir/op/gradient_marks.h"
+#include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/amended.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/elementwise/scalar_params.h"
+#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 

@@ -2,10 +2,10 @@
 // number.
 #pragma once
 
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
 #include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/loops.h"

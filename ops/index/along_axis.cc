@@ -5,10 +5,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/axis_attr.h"
-#include "ops/kit/families.h"
 #include "ops/index/order_attrs.h"
 #include "ops/index/sort_rows.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 

@@ -9,8 +9,8 @@
 // Tested by tests/ops/indexing_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/families.h"
 #include "ops/index/rows.h"
+#include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 
 using namespace llvm;

@@ -1,7 +1,7 @@
 // Rows of a tensor replaced by others. Linear in both. Tested by tests/ops/indexing_ops_test.cc
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/families.h"
 #include "ops/index/rows.h"
+#include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 
 using namespace llvm;

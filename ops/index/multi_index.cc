@@ -1,9 +1,9 @@
 // Indices into a flat tensor and the indices along its axes, computed from each other. Tested by
 // tests/ops/indexing_ops_test.cc
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"

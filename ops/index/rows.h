@@ -3,11 +3,11 @@
 // Tested by tests/ops/indexing_ops_test.cc, tests/ops/conformance_test.cc
 #pragma once
 
-#include "ir/tensor/dim.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/kernel_dispatch.h"

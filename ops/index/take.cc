@@ -2,10 +2,10 @@
 //
 // Linear in the data; each backward operator is the adjoint, and each is the gradient of the other. Gradients are dense
 // whatever sparse_grad says. Tested by tests/ops/indexing_ops_test.cc, tests/ops/layer_ops_test.cc
-#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/families.h"
 #include "ops/index/rows.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 
 using namespace llvm;

@@ -1,8 +1,8 @@
 // Marks what an operator with a declared gradient is lowered to: it has the values, but another gradient.
 #pragma once
 
-#include "ir/rules/grad_rule.h"
 #include "ir/op/gradient_marks.h"
+#include "ir/rules/grad_rule.h"
 
 namespace gradc {
 

@@ -1,12 +1,14 @@
 // batch_dot: one matrix product per element of a batch. Bilinear; its gradients are batch_dot again, so it is closed to
 // every order. Tested by tests/ops/layer_ops_test.cc
+#include "ops/linear/batch_dot.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/linear/matrix.h"
 #include "ops/kit/primitives.h"
+#include "ops/linear/matrix.h"
 
 #include <algorithm>
 

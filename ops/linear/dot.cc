@@ -4,13 +4,15 @@
 // outputs of `_backward_dot`(dy, A, B). With u of A's shape and v of B's, the gradient of ⟨u, dA⟩ + ⟨v, dB⟩ is u·B +
 // A·v toward dy, and toward A and B the two outputs of `_backward_dot`(dy, u, v). So the pair is closed to every order,
 // whatever the ranks. Tested by tests/ops/reduce_ops_test.cc
+#include "ops/linear/dot.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/linear/matrix.h"
 #include "ops/kit/primitives.h"
+#include "ops/linear/matrix.h"
 
 using namespace llvm;
 

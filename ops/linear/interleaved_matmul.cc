@@ -1,13 +1,13 @@
 // Attention on interleaved projections: MXNet's interleaved_matmul operators.
 //
 // Tested by tests/ops/network_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/linear/interleaved_matmul.h"
 #include "ops/kit/primitives.h"
+#include "ops/linear/interleaved_matmul.h"
 
 #include <algorithm>
 

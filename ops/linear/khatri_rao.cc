@@ -1,8 +1,8 @@
 // khatri_rao: the Kronecker product column by column. Tested by tests/ops/network_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"

@@ -10,8 +10,8 @@
 #include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/linear/linalg_gemm.h"
 #include "ops/kit/primitives.h"
+#include "ops/linear/linalg_gemm.h"
 
 #include <algorithm>
 

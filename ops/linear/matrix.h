@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/rules/grad_rule.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/linear/dot.h"
 
 namespace gradc {
 

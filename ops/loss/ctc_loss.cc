@@ -6,11 +6,11 @@
 // loss 0. Tested by tests/ops/ctc_loss_test.cc
 #include "ops/loss/ctc_loss.h"
 
-#include "ir/tensor/dim.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"

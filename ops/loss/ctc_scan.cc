@@ -8,8 +8,8 @@
 // Tested by tests/ops/ctc_loss_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
-#include "ops/loss/ctc_loss.h"
 #include "ops/kit/primitives.h"
+#include "ops/loss/ctc_loss.h"
 
 using namespace llvm;
 

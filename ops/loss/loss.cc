@@ -1,15 +1,15 @@
 // Operators that stop differentiation or start it: BlockGrad, make_loss, MakeLoss. The forward pass of each is the
 // identity.
 // Tested by tests/ops/loss_ops_test.cc
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/loss/loss_params.h"
 #include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
+#include "ops/loss/loss_params.h"
 
 #include <algorithm>
 using namespace llvm;

@@ -10,9 +10,9 @@
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
+#include "ops/loss/regression_output.h"
 
 #include <cmath>
 

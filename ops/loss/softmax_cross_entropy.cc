@@ -3,15 +3,15 @@
 // Probabilities below 10⁻⁸ count as 10⁻⁸, so that no row is infinite. The gradient is that of the cross entropy without
 // this guard, as in MXNet: rows that are far off learn too. Rows whose label is out of range contribute 0 (MXNet reads
 // outside the row). Tested by tests/ops/network_ops_test.cc
-#include "ir/rules/grad_rule.h"
 #include "ir/op/gradient_marks.h"
+#include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/primitives.h"
 #include "ops/loss/class_labels.h"
 #include "ops/normalization/log_softmax.h"
-#include "ops/kit/primitives.h"
 
 #include <algorithm>
 #include <cmath>

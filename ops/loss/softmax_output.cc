@@ -11,10 +11,10 @@
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/loss/softmax_loss.h"
-#include "ops/loss/softmax_parts.h"
 #include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
+#include "ops/loss/softmax_loss.h"
+#include "ops/loss/softmax_parts.h"
 
 #include <cmath>
 

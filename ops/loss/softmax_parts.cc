@@ -2,16 +2,16 @@
 //
 // Only the softmax is differentiable; target and weight are functions of the label and constants (counts inside
 // normalization too). Tested by tests/ops/loss_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
+#include "ops/kit/primitives.h"
 #include "ops/loss/class_labels.h"
 #include "ops/loss/softmax_loss.h"
 #include "ops/loss/softmax_parts.h"
-#include "ops/kit/primitives.h"
 
 #include <algorithm>
 #include <cmath>

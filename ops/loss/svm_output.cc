@@ -10,10 +10,10 @@
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/loss/class_labels.h"
 #include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/single_precision.h"
+#include "ops/loss/class_labels.h"
 
 #include <algorithm>
 

@@ -14,9 +14,9 @@
 #include "ops/kit/families.h"
 #include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
-#include "ops/normalization/normalization.h"
 #include "ops/kit/primitives.h"
+#include "ops/normalization/batch_norm.h"
+#include "ops/normalization/normalization.h"
 
 #include <cmath>
 

@@ -9,10 +9,10 @@
 #include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
-#include "ops/normalization/normalization.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/single_precision.h"
+#include "ops/normalization/instance_norm.h"
+#include "ops/normalization/normalization.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,13 +7,14 @@
 // Tested by tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_attr.h"
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
-#include "ops/normalization/log_softmax.h"
-#include "ops/normalization/softmax_rows.h"
 #include "ops/kit/primitives.h"
+#include "ops/normalization/log_softmax.h"
+#include "ops/normalization/softmax.h"
+#include "ops/normalization/softmax_rows.h"
 #include "ops/spatial/spatial.h"
 
 #include <algorithm>

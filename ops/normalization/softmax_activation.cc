@@ -7,10 +7,12 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
-#include "ops/normalization/softmax_rows.h"
 #include "ops/kit/primitives.h"
+#include "ops/normalization/softmax.h"
+#include "ops/normalization/softmax_activation.h"
+#include "ops/normalization/softmax_rows.h"
 
 using namespace llvm;
 

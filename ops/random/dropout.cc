@@ -8,9 +8,9 @@
 #include "ops/kit/families.h"
 #include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/strided_walk.h"
+#include "ops/random/dropout.h"
 #include "ops/spatial/spatial.h"
 
 using namespace llvm;

@@ -3,9 +3,9 @@
 // The noise is a hidden output and carries all randomness, as Dropout's mask does: the gradient reads the very numbers
 // that the forward pass drew. MXNet has no gradient of these operators and no such output. Tested by
 // tests/ops/random_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/creation/created.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"

@@ -5,8 +5,8 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/families.h"
 #include "ops/index/sort_rows.h"
+#include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 
 #include <cstring>

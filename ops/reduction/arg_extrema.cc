@@ -2,9 +2,9 @@
 //
 // As in MXNet the first of equal elements counts, a NaN counts as the extremum, and positions have the type of the
 // data. Without an axis positions are those in row-major order. Tested by tests/ops/ordering_ops_test.cc
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/base/number.h"
 #include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/pieces.h"

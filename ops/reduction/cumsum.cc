@@ -1,16 +1,16 @@
 // Running sums along an axis. Tested by tests/ops/ordering_ops_test.cc
-#include "ir/tensor/dim.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/dim.h"
+#include "ops/control/scan_builder.h"
 #include "ops/kit/axis_attr.h"
 #include "ops/kit/axis_rows.h"
-#include "ops/control/scan_builder.h"
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
+#include "ops/reduction/cumsum.h"
 #include "ops/shape/axes.h"
 
 using namespace llvm;

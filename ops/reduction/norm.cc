@@ -7,10 +7,10 @@
 #include "ops/kit/amended.h"
 #include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/groups.h"
+#include "ops/reduction/norm.h"
 
 #include <cmath>
 

@@ -5,11 +5,11 @@
 // `_product_gradient(x, v2, …, vm)`. So <c, _product_gradient(x, v1, …, vm)> = D^(m+1) P(x)[v1, …, vm, c] again has
 // these gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ops/ordering_ops_test.cc
 #include "ir/base/error.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/base/number.h"
-#include "ops/kit/amended.h"
 #include "ops/control/scan_builder.h"
+#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/groups.h"

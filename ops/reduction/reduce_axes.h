@@ -3,8 +3,8 @@
 #pragma once
 
 #include "ir/op/attr_spec.h"
-#include "ir/rules/inference.h"
 #include "ir/op/op.h"
+#include "ir/rules/inference.h"
 #include "ops/kit/axis_attr.h"
 
 #include <optional>

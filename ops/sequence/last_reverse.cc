@@ -5,8 +5,8 @@
 // Tested by tests/ops/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/sequence/lengths.h"

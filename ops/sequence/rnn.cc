@@ -4,10 +4,10 @@
 // _RNN_grad. Both run the layers again; dropout draws what the forward node drew. Tested by tests/ops/rnn_test.cc
 #include "ops/sequence/rnn.h"
 
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/single_precision.h"
 

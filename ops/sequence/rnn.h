@@ -5,8 +5,8 @@
 // direction follow, (gates · state,) each. Gates are in the order lstm i, f, g, o and gru r, z, n.
 #pragma once
 
-#include "ir/tensor/dim.h"
 #include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/sequence/rnn_cells.h"
 
 #include <optional>

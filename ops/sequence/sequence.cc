@@ -1,17 +1,17 @@
 // Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
 //
 // Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/ops/sequence_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/base/number.h"
-#include "ops/kit/axis_attr.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/sequence/lengths.h"
 #include "ops/kit/single_precision.h"
+#include "ops/sequence/lengths.h"
 
 #include <cmath>
 #include <utility>

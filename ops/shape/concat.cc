@@ -1,13 +1,13 @@
 // Joining tensors along one axis, and taking one of them out again. Tested by tests/ops/reduce_ops_test.cc
 #include "ir/base/count_of.h"
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
+#include "ops/shape/concat.h"
 
 #include "llvm/ADT/STLExtras.h"
 

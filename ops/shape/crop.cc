@@ -1,9 +1,9 @@
 // A window of an image batch (N, C, H, W), of a given size or that of another tensor.
 // Tested by tests/ops/movement_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

@@ -1,10 +1,10 @@
 // Diagonals: of the matrices along two axes, or the matrix that has a vector as its diagonal. Linear; the backward
 // operator is the adjoint. Tested by tests/ops/indexing_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/slice_rules.h"

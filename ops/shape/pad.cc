@@ -1,16 +1,16 @@
 // Padding of the spatial axes of image batches, with a constant or with elements of the data.
 // Tested by tests/ops/movement_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/broadcast_loops.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/broadcast_loops.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/slice_rules.h"
 #include "ops/kit/strided_walk.h"
+#include "ops/shape/pad.h"
 
 using namespace llvm;
 

@@ -1,13 +1,13 @@
 // Reshape and its relatives that add or drop axes of one element; the bytes stay as they are.
 //
 // Not here: reshape_like and Flatten (ops/shape/shape_ops.cc). Tested by tests/ops/movement_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/axis_attr.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/shape/axes.h"

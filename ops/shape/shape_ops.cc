@@ -2,8 +2,8 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/axis_attr.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 

@@ -1,8 +1,8 @@
 // Writing to data[begin:end:step]: a tensor or a number in the place of the part that slice reads. MXNet has no
 // gradients for these operators. Tested by tests/ops/indexing_ops_test.cc
-#include "ir/tensor/dim.h"
-#include "ir/rules/grad_rule.h"
 #include "ir/base/number.h"
+#include "ir/rules/grad_rule.h"
+#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

@@ -1,8 +1,8 @@
 // Tested by tests/ops/movement_ops_test.cc
 #include "ops/shape/slice_range.h"
 
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
+#include "ir/tensor/dim.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,14 +1,14 @@
 // Cutting a tensor into parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
 // Tested by tests/ops/movement_ops_test.cc
 #include "ir/base/count_of.h"
-#include "ir/tensor/dim.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/axis_attr.h"
 #include "ops/kit/families.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
+#include "ops/shape/split_stack.h"
 #include "ops/shape/strided_view.h"
 
 using namespace llvm;

@@ -1,8 +1,8 @@
 // Gathering and scattering through a view. Tested by tests/ops/movement_ops_test.cc
 #include "ops/shape/strided_view.h"
 
-#include "ops/kit/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/broadcast_loops.h"
 
 #include <algorithm>
 #include <optional>

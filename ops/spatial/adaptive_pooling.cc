@@ -7,8 +7,8 @@
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
+#include "ops/spatial/adaptive_pooling.h"
 #include "ops/spatial/axis_map.h"
 #include "ops/spatial/spatial.h"
 

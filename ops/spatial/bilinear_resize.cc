@@ -5,16 +5,16 @@
 // Positions are rounded to single precision, as MXNet rounds them. The weights depend only on shapes, so the map is
 // linear, the backward operator is its adjoint, and each is the gradient of the other.
 // Tested by tests/ops/sequence_ops_test.cc
-#include "ir/tensor/dim.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
 #include "ops/spatial/axis_map.h"
+#include "ops/spatial/bilinear_resize.h"
 #include "ops/spatial/spatial.h"
 
 #include <algorithm>

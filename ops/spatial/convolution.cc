@@ -8,7 +8,8 @@
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/spatial/convolution.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/convolution_rules.h"
 
 using namespace llvm;

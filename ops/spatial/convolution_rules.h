@@ -3,8 +3,8 @@
 // gradient. Tested by tests/ops/nn_ops_test.cc, tests/ops/layer_ops_test.cc
 #pragma once
 
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
+#include "ir/tensor/dim.h"
 #include "ops/spatial/convolution_kernel.h"
 
 namespace gradc {

@@ -10,8 +10,8 @@
 #include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/convolution_rules.h"
 
 using namespace llvm;

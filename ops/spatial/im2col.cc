@@ -4,11 +4,11 @@
 // window reaches into the padding. col2im sums the column elements that show a pixel: it is the adjoint of im2col, and
 // each operator is the gradient of the other. Tested by tests/ops/network_ops_test.cc
 #include "ir/base/count_of.h"
-#include "ir/tensor/dim.h"
+#include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ir/base/number.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"

@@ -2,8 +2,8 @@
 // Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
 #pragma once
 
-#include "ir/rules/inference.h"
 #include "ir/op/op.h"
+#include "ir/rules/inference.h"
 #include "ops/spatial/spatial.h"
 
 #include <optional>

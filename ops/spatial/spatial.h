@@ -5,9 +5,9 @@
 // Tested by tests/ops/nn_ops_test.cc
 #pragma once
 
-#include "ir/op/attr_spec.h"
 #include "ir/base/count_of.h"
 #include "ir/base/error.h"
+#include "ir/op/attr_spec.h"
 #include "ir/rules/inference.h"
 #include "ir/tensor/tensor.h"
 

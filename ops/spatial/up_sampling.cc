@@ -4,15 +4,16 @@
 // them up: a linear map whose adjoint is the backward operator. bilinear is a deconvolution of each channel with the
 // weight as the window: kernel 2·scale − scale mod 2, stride scale, pad ⌈(scale − 1)/2⌉; the weight is an input and
 // learns. Tested by tests/ops/layer_ops_test.cc
-#include "ir/tensor/dim.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
+#include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
 #include "ops/kit/primitives.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/deconvolution.h"
+#include "ops/spatial/up_sampling.h"
 
 #include <algorithm>
 #include <cstring>

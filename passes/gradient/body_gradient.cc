@@ -5,9 +5,9 @@
 #include "passes/order/requests.h"
 #include "passes/rewrite/rewriter.h"
 
+#include "ir/base/error.h"
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
-#include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
 
 #include "ir/base/dense_map.h"

@@ -3,8 +3,8 @@
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
-#include "passes/inference/head_checks.h"
 #include "passes/gradient/select.h"
+#include "passes/inference/head_checks.h"
 #include "passes/inference/infer.h"
 
 #include "llvm/ADT/BitVector.h"

@@ -8,8 +8,8 @@
 #include "ir/base/out_of_memory.h"
 #include "passes/gradient/state.h"
 
-#include "ir/op/attr_spec.h"
 #include "ir/base/error.h"
+#include "ir/op/attr_spec.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -9,6 +9,8 @@
 // gradient*, the incoming gradient of a y.
 #pragma once
 
+#include "passes/order/order_mutation.h"
+
 #include "ir/graph/tables.h"
 
 #include "llvm/Support/Error.h"
@@ -37,9 +39,6 @@ enum class ChainPolicy : uint8_t { FromCap, UpToCap };
 /// ZERO-08: whether a gradient that a rule states as zeros takes part in sums and products. Dropping it never changes a
 /// finite value, but 0 · inf and 0 · nan, which would be nan, become 0.
 enum class ZeroPolicy : uint8_t { Drop, Keep };
-/// MUT-03: a gradient that reads a version of a variable which a later node overwrites. Save inserts a copy, Error is
-/// E-31.
-enum class OverwrittenPolicy : uint8_t { Save, Error };
 /// §18: how generated nodes are named. Unique adds a counter to a name that is taken (NAME-09).
 enum class NamingStyle : uint8_t { Unique, Mxnet, Nnvm, Fluid };
 

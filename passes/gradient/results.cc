@@ -1,12 +1,12 @@
 // The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side
 // table. `kSteps` lists the steps in order. Tested by tests/passes/gradient/gradient_test.cc
 #include "ir/base/dense_map.h"
-#include "passes/rewrite/following_attrs.h"
 #include "passes/gradient/checks.h"
 #include "passes/gradient/listener.h"
 #include "passes/gradient/state.h"
 #include "passes/gradient/table.h"
 #include "passes/order/order_mutation.h"
+#include "passes/rewrite/following_attrs.h"
 
 #include "ir/base/error.h"
 #include "ir/rules/verify.h"

@@ -3,14 +3,14 @@
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"
-#include "passes/inference/backward_link.h"
 #include "passes/gradient/select.h"
+#include "passes/inference/backward_link.h"
 #include "passes/rewrite/rewriter.h"
 
-#include "ir/graph/bodies.h"
-#include "ir/graph/body_flow.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "passes/gradient/accumulate.h"
-#include "passes/inference/head_checks.h"
 #include "passes/gradient/save_values.h"
 #include "passes/gradient/select.h"
 #include "passes/gradient/table.h"
+#include "passes/inference/head_checks.h"
 
 #include "ir/graph/context.h"
 

@@ -6,8 +6,8 @@
 // left out, or with only one of them: a host's rule may have an operator just for such a case.
 #pragma once
 
-#include "ir/graph/context.h"
 #include "ir/base/dense_map.h"
+#include "ir/graph/context.h"
 
 #include <vector>
 

@@ -5,7 +5,8 @@
 // emitted graph, so that the next inference with more shapes gives the same error.
 #pragma once
 
-#include "passes/gradient/gradient.h"
+#include "ir/graph/graph_table.h"
+#include "passes/inference/infer.h"
 
 namespace gradc {
 

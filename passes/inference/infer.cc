@@ -5,8 +5,8 @@
 #include "ir/base/count_of.h"
 #include "ir/base/out_of_memory.h"
 
-#include "passes/inference/head_checks.h"
 #include "passes/inference/gradient_shapes.h"
+#include "passes/inference/head_checks.h"
 #include "passes/inference/infer_bodies.h"
 #include "passes/inference/infer_errors.h"
 #include "passes/inference/infer_lattices.h"

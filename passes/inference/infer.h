@@ -5,8 +5,8 @@
 #pragma once
 
 #include "ir/graph/graph.h"
-#include "ir/tensor/shape_table.h"
 #include "ir/graph/tables.h"
+#include "ir/tensor/shape_table.h"
 
 #include "llvm/Support/Error.h"
 

@@ -1,8 +1,8 @@
 // What inference could not determine. Recursion is as deep as bodies are nested. Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer_errors.h"
 
-#include "ir/graph/bodies.h"
 #include "ir/base/error.h"
+#include "ir/graph/bodies.h"
 
 #include "llvm/ADT/DenseSet.h"
 

@@ -2,10 +2,10 @@
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
 
+#include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/tensor/dim.h"
-#include "ir/base/error.h"
 #include "ir/tensor/tensor.h"
 
 #include "ir/base/dense_map.h"

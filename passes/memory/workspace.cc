@@ -3,8 +3,8 @@
 #include "passes/order/unwanted.h"
 
 #include "ir/base/error.h"
-#include "ir/tensor/tensor.h"
 #include "ir/rules/widening.h"
+#include "ir/tensor/tensor.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -2,14 +2,14 @@
 // Tested by tests/passes/order_mutation_test.cc
 #include "passes/order/order_mutation.h"
 
-#include "passes/rewrite/rewriter.h"
 #include "passes/order/variable_accesses.h"
+#include "passes/rewrite/rewriter.h"
 
-#include "ir/graph/bodies.h"
-#include "ir/graph/body_flow.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 #include "ir/rules/verify.h"
 
 #include "llvm/ADT/STLExtras.h"

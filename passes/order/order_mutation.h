@@ -10,12 +10,15 @@
 // Tested by tests/passes/order_mutation_test.cc
 #pragma once
 
-#include "passes/gradient/gradient.h"
 #include "passes/order/schedule.h"
 
 #include "ir/graph/graph_builder.h"
 
 namespace gradc {
+
+/// MUT-03: a gradient that reads a version of a variable which a later node overwrites. Save inserts a copy, Error is
+/// E-31.
+enum class OverwrittenPolicy : uint8_t { Save, Error };
 
 struct OrderedGraph {
   Graph graph;

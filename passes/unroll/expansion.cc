@@ -2,13 +2,13 @@
 // Tested by tests/passes/unroll_test.cc
 #include "passes/unroll/expansion.h"
 
-#include "passes/rewrite/following_attrs.h"
 #include "passes/order/order_mutation.h"
+#include "passes/rewrite/following_attrs.h"
 
-#include "ir/graph/effects.h"
 #include "ir/base/error.h"
 #include "ir/base/number.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/graph/effects.h"
 
 using namespace llvm;
 

@@ -2,8 +2,8 @@
 // Tested by tests/passes/unroll_test.cc
 #pragma once
 
-#include "passes/unroll/known_values.h"
 #include "passes/rewrite/rewriter.h"
+#include "passes/unroll/known_values.h"
 #include "passes/unroll/unroll.h"
 
 #include "ir/graph/bodies.h"

@@ -7,7 +7,7 @@
 // other numbers than in a loop, where they depend on the step. Tested by tests/passes/unroll_test.cc
 #pragma once
 
-#include "ir/row_ops.h"
+#include "ir/op/row_ops.h"
 #include "passes/inference/infer.h"
 
 namespace gradc {

@@ -1,8 +1,8 @@
 // Element access by dtype. Tested by tests/runtime/session_test.cc
 #include "runtime/arrays/elements.h"
 
-#include "ir/tensor/half.h"
 #include "ir/base/number.h"
+#include "ir/tensor/half.h"
 
 #include "llvm/Support/ErrorHandling.h"
 

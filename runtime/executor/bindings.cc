@@ -3,7 +3,7 @@
 
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/session/keys.h"
+#include "runtime/executor/keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

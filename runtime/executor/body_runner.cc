@@ -1,9 +1,9 @@
 // Tested by tests/ops/control_flow_test.cc
 #include "runtime/executor/body_runner.h"
 
+#include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
-#include "ir/base/error.h"
 #include "runtime/executor/timing_log.h"
 
 #include "llvm/ADT/DenseMap.h"

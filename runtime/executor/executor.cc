@@ -1,14 +1,14 @@
 // Binding memory to an instruction list and running it. Tested by tests/runtime/executor_test.cc
-#include "runtime/executor/bindings.h"
 #include "runtime/arrays/elements.h"
+#include "runtime/executor/bindings.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/failures.h"
 #include "runtime/executor/head_ranges.h"
 #include "runtime/executor/instructions.h"
-#include "runtime/kernels/table.h"
-#include "runtime/kernels/core/threads.h"
 #include "runtime/executor/run_errors.h"
 #include "runtime/executor/timing_log.h"
+#include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/table.h"
 
 #include "ir/base/error.h"
 #include "ir/tensor/half.h"

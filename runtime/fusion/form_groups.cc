@@ -2,13 +2,14 @@
 // before; cut the rest into stretches of nodes that work on the same number of elements; cut these where no operand
 // connects the nodes before with those after; decide which entries are not stored and which may share memory.
 // Tested by tests/runtime/fusion_test.cc
+#include "runtime/executor/instructions.h"
 #include "runtime/fusion/element_group.h"
 #include "runtime/fusion/fusion.h"
 #include "runtime/fusion/norm_group.h"
-#include "runtime/executor/instructions.h"
 #include "runtime/kernels/table.h"
 
-#include "ops/kit/layer_attrs.h"
+#include "ops/elementwise/activation.h"
+#include "ops/normalization/batch_norm.h"
 #include "passes/order/unwanted.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -4,8 +4,8 @@
 // branches are among it, so that each run takes the same steps. Tested by tests/runtime/gradcheck/gradcheck_loops_test.cc
 #pragma once
 
-#include "runtime/gradcheck/live_losses.h"
 #include "runtime/arrays/npy.h"
+#include "runtime/gradcheck/live_losses.h"
 
 namespace gradc {
 

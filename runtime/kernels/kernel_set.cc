@@ -3,9 +3,9 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/kernel_set.h"
 
-#include "runtime/kernels/layout_settlement.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/core/widened_kernel.h"
+#include "runtime/kernels/layout_settlement.h"
 
 #include "llvm/ADT/STLExtras.h"
 

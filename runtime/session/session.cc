@@ -2,7 +2,7 @@
 #include "runtime/session/session.h"
 
 #include "runtime/executor/failures.h"
-#include "runtime/session/keys.h"
+#include "runtime/executor/keys.h"
 #include "runtime/executor/run_errors.h"
 #include "runtime/session/session_state.h"
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "passes/gradient/gradient.h"
-#include "runtime/executor/executor.h"
 #include "runtime/arrays/npy.h"
+#include "runtime/executor/executor.h"
 
 namespace gradc {
 
@@ -89,7 +89,7 @@ class Session {
   /// As Executor::setProfiling and Executor::timings.
   void setProfiling(bool on);
   llvm::ArrayRef<Executor::Timing> timings() const;
-  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/session/keys.h); E-34 on a collision.
+  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/keys.h); E-34 on a collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 
  private:

@@ -1,10 +1,10 @@
 // What a Session has in memory. Tested by tests/runtime/session_test.cc
 #pragma once
 
-#include "runtime/session/argument.h"
 #include "runtime/executor/bindings.h"
-#include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/kernel_set.h"
+#include "runtime/session/argument.h"
 #include "runtime/session/session.h"
 
 namespace gradc {

@@ -4,7 +4,7 @@
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
 #include "runtime/executor/bindings.h"
-#include "runtime/session/keys.h"
+#include "runtime/executor/keys.h"
 
 #include <cstring>
 

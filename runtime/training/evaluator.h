@@ -3,8 +3,8 @@
 // Every example counts once: those left after the whole batches run as a smaller batch. Tested by tests/runtime/trainer_test.cc
 #pragma once
 
-#include "runtime/training/objective.h"
 #include "runtime/session/session.h"
+#include "runtime/training/objective.h"
 
 namespace gradc {
 

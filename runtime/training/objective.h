@@ -8,8 +8,8 @@
 #pragma once
 
 #include "passes/inference/infer.h"
-#include "runtime/training/softmax_score.h"
 #include "runtime/training/dataset.h"
+#include "runtime/training/softmax_score.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -12,9 +12,9 @@
 #pragma once
 
 #include "passes/optimizer/append_optimizer.h"
-#include "runtime/training/objective.h"
 #include "runtime/session/session.h"
 #include "runtime/training/dataset.h"
+#include "runtime/training/objective.h"
 #include "runtime/training/schedule.h"
 
 namespace gradc {

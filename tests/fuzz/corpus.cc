@@ -1,4 +1,4 @@
-// Files of the corpus. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Files of the corpus. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/corpus.h"
 
 #include "llvm/ADT/SmallVector.h"

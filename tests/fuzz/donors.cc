@@ -1,4 +1,4 @@
-// Donor graphs from the conformance samples and their gradients. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Donor graphs from the conformance samples and their gradients. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/donors.h"
 
 #include "formats/json/reader.h"

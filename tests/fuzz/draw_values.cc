@@ -1,4 +1,4 @@
-// Draws of single values. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Draws of single values. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/draw_values.h"
 
 #include "tests/fuzz/sketch.h"

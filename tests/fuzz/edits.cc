@@ -1,4 +1,4 @@
-// Edits of sketches, right and wrong ones. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Edits of sketches, right and wrong ones. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/edits.h"
 
 #include "tests/fuzz/grammar.h"

@@ -1,4 +1,4 @@
-// Single edits of a sketch. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Single edits of a sketch. Tested by tests/networks/fuzz_corpus_test.cc
 #pragma once
 
 #include "tests/fuzz/donors.h"

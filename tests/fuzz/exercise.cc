@@ -1,4 +1,4 @@
-// Reading, inference, passes. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Reading, inference, passes. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/exercise.h"
 
 #include "tests/fuzz/grammar.h"
@@ -9,10 +9,10 @@
 #include "formats/json/writer.h"
 #include "ir/graph/text.h"
 #include "ir/rules/verify.h"
-#include "tools/diff/diff.h"
+#include "passes/lowering/lower_to.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/order/order_mutation.h"
-#include "passes/lowering/lower_to.h"
+#include "tools/diff/diff.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -1,4 +1,4 @@
-// The gradient of what another framework gets. Tested by tests/fuzz/fuzz_corpus_test.cc
+// The gradient of what another framework gets. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/trial.h"
 
 #include "ir/rules/verify.h"

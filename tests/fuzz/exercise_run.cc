@@ -1,4 +1,4 @@
-// Runs, and what is drawn for gradients. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Runs, and what is drawn for gradients. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/trial.h"
 
 #include "passes/gradient/select.h"

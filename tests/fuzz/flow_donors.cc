@@ -1,4 +1,4 @@
-// Tested by tests/fuzz/fuzz_corpus_test.cc
+// Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/flow_donors.h"
 
 using namespace llvm;

@@ -1,4 +1,4 @@
-// New graphs and mutations of graphs. Tested by tests/fuzz/fuzz_corpus_test.cc
+// New graphs and mutations of graphs. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/grammar.h"
 
 #include "llvm/Support/xxhash.h"

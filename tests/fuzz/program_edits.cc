@@ -1,10 +1,10 @@
-// A file is edited as JSON, so that it can be wrong in every way. Tested by tests/fuzz/fuzz_programs_test.cc
+// A file is edited as JSON, so that it can be wrong in every way. Tested by tests/networks/fuzz_programs_test.cc
 #include "tests/fuzz/program_edits.h"
 
 #include "tests/fuzz/draw_values.h"
 
-#include "formats/blocks/tables/op_slots.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/tables/op_slots.h"
 
 #include "llvm/ADT/STLExtras.h"
 

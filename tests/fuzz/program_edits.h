@@ -1,4 +1,4 @@
-// Edits of programs of blocks, right and wrong ones. Tested by tests/fuzz/fuzz_programs_test.cc
+// Edits of programs of blocks, right and wrong ones. Tested by tests/networks/fuzz_programs_test.cc
 #pragma once
 
 #include "tests/support/drawn/dice.h"

@@ -1,4 +1,4 @@
-// Sound programs as files. Tested by tests/fuzz/fuzz_programs_test.cc
+// Sound programs as files. Tested by tests/networks/fuzz_programs_test.cc
 #include "tests/fuzz/programs.h"
 
 #include "formats/blocks/program/block_attrs.h"

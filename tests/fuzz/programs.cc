@@ -1,12 +1,12 @@
-// One program on its way through the harness. Tested by tests/fuzz/fuzz_programs_test.cc
+// One program on its way through the harness. Tested by tests/networks/fuzz_programs_test.cc
 #include "tests/fuzz/programs.h"
 
 #include "tests/fuzz/grammar.h"
 #include "tests/fuzz/trial.h"
 
-#include "formats/blocks/graph/block_gradient.h"
 #include "formats/blocks/backward/minimize.h"
 #include "formats/blocks/backward/resolve_request.h"
+#include "formats/blocks/graph/block_gradient.h"
 #include "ir/rules/verify.h"
 #include "passes/order/order_mutation.h"
 #include "runtime/arrays/elements.h"

@@ -1,7 +1,7 @@
-// Sketches from JSON and back. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Sketches from JSON and back. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/sketch.h"
 
-#include "ir/json_text.h"
+#include "ir/base/escapes.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

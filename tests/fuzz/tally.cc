@@ -1,4 +1,4 @@
-// Tallies in files. Tested by tests/fuzz/fuzz_corpus_test.cc
+// Tallies in files. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/tally.h"
 
 #include <fstream>

@@ -154,8 +154,8 @@ TEST(House, R1_FiresForWhatIsDefinedElsewhere) {
   bad = good;
   bad["passes/c.cc"] = "int g() { return 1; }";
   bad["ops/shape/pad.cc"] += "\nvoid h(int) {}";
-  EXPECT_EQ(findDetachedDefinitions(bad), list("ops/kit/families.h kPad ops/shape/pad.cc", "ops/shape/pad.cc has no header",
-                                               "passes/c.cc has no header"));
+  EXPECT_EQ(findDetachedDefinitions(bad), list("ops/kit/families.h kPad ops/shape/pad.cc",
+                                               "ops/shape/pad.cc has no header", "passes/c.cc has no header"));
   bad = good;
   bad["ops/shape/pad.cc"] =
       "static void f() {}\nconst int kPad = 1;\n#include \"ops/kit/families.h\"\nstatic const int kLast = 2;";

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 
 import replay_graphs
 
-ROOT = pathlib.Path(__file__).absolute().parent.parent
+ROOT = pathlib.Path(__file__).absolute().parents[2]
 DATA = ROOT / "testdata"
 LIMITS = "ulimit -v 6291456; ulimit -c 0"
 SECONDS = 20

@@ -17,7 +17,8 @@ bool contains(StringRef text, StringRef part) { return text.contains(part); }
 ToolResult replayAgainst(StringRef before, StringRef after, StringRef kinds) {
   const std::string wrapper = "printf '%s\\n' '#!/bin/sh' \"" + before.str() + "\\\"$GRADC\\\" \\\"\\$@\\\"" +
                               after.str() + "\" > \"$TEST_TMPDIR/gradc\" && chmod +x \"$TEST_TMPDIR/gradc\" && ";
-  return runShell(".", wrapper + "python3 tests/house/replay.py \"$GRADC\" \"$TEST_TMPDIR/gradc\" --quick --shared nowhere " +
+  return runShell(".", wrapper +
+                           "python3 tests/house/replay.py \"$GRADC\" \"$TEST_TMPDIR/gradc\" --quick --shared nowhere " +
                            kinds.str());
 }
 

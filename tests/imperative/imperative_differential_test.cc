@@ -4,9 +4,9 @@
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"
 #include "runtime/session/session.h"
-#include "tests/support/runs/imperative.h"
-#include "tests/support/runs/differential.h"
 #include "tests/support/drawn/random_graph.h"
+#include "tests/support/runs/differential.h"
+#include "tests/support/runs/imperative.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"
 

@@ -1,9 +1,9 @@
 // Operators with bodies on the tape: what they compute and their gradients are, bit for bit, those of the compiled graph.
 #include "imperative/imperative.h"
 #include "ops/control/saved.h"
+#include "tests/support/ops/op_table.h"
 #include "tests/support/runs/imperative.h"
 #include "tests/support/runs/loops.h"
-#include "tests/support/ops/op_table.h"
 
 #include <cmath>
 

@@ -3,12 +3,12 @@
 
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
-#include "tools/diff/diff.h"
 #include "passes/gradient/gradient.h"
-#include "passes/order/order_mutation.h"
 #include "passes/lowering/lower_to.h"
+#include "passes/order/order_mutation.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
+#include "tools/diff/diff.h"
 
 #include "gtest/gtest.h"
 

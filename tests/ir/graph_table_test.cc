@@ -2,8 +2,8 @@
 #include "formats/json/graph_table.h"
 
 #include "formats/json/reader.h"
-#include "passes/optimizer/append_optimizer.h"
 #include "passes/gradient/gradient.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "passes/order/order_mutation.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"

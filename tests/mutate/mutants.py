@@ -214,7 +214,7 @@ def mutated(mutants, text):
 def rows_of_tests(root):
     """Row → test targets with a test, golden case or vector named after it."""
     named = [(path.stem, re.findall(r"^TEST(?:_[FP])?\(\s*\w+,\s*(\w+)", path.read_text(encoding="utf-8"), re.M))
-             for path in sorted((root / "tests").glob("*_test.cc"))]
+             for path in sorted((root / "tests").rglob("*_test.cc"))]
     named.append(("golden_test", sorted(path.parent.name for path in (root / "testdata").rglob("args"))))
     named.append(("vectors_test", sorted(path.stem for path in (root / "testdata" / "vectors").glob("*.json"))))
     rows = {}

@@ -1,7 +1,7 @@
 // Random problems against forward evaluation in jets, and against themselves in every way that must not matter:
 // docs/differential.md. GRADC_DIFFERENTIAL_GRAPHS says how many, GRADC_DIFFERENTIAL_SEED which is the first.
-#include "tests/support/runs/differential.h"
 #include "tests/support/drawn/jets.h"
+#include "tests/support/runs/differential.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -6,8 +6,8 @@
 #include "tests/support/runs/linear_time.h"
 #include "tests/support/test_graph.h"
 
+#include "ir/base/process_memory.h"
 #include "ir/graph/graph_builder.h"
-#include "ir/process_memory.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/STLExtras.h"

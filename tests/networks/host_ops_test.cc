@@ -3,11 +3,11 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/primitives.h"
-#include "tools/diff/diff.h"
 #include "runtime/session/session.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "tools/diff/diff.h"
 
 #include <gtest/gtest.h>
 

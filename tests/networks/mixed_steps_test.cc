@@ -8,9 +8,9 @@
 #include "runtime/arrays/elements.h"
 #include "runtime/session/session.h"
 #include "tests/support/ops/naive.h"
+#include "tests/support/runs/training.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/runs/training.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Many heads, many parts, many parameters: what grows with the graph in number rather than in depth (CLI-06). Processor
 // time for sixteen times as much is compared with sixteen times the processor time.
-#include "passes/optimizer/append_optimizer.h"
 #include "passes/inference/backward_link.h"
 #include "passes/inference/infer.h"
-#include "passes/memory/plan_memory.h"
 #include "passes/lowering/lower_to.h"
+#include "passes/memory/plan_memory.h"
+#include "passes/optimizer/append_optimizer.h"
 #include "passes/targets/target.h"
 #include "runtime/executor/executor.h"
 #include "tests/support/runs/linear_time.h"

@@ -1,6 +1,6 @@
 // Operators of more inputs than a machine word has bits: the same keep-lists, plans and gradients as those of few.
-#include "ir/rules/grad_rule.h"
 #include "ir/graph/graph_builder.h"
+#include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/verify.h"
 #include "ops/kit/kernel_dispatch.h"

@@ -329,8 +329,9 @@ TEST(Oracle, EveryOperatorHasGoldens) {
       missing += name + " (" + std::to_string(count) + ") ";
     if (isExcepted && count >= kMinGoldens) surplus += name + " ";
   }
-  EXPECT_EQ(missing, "") << "each needs " << kMinGoldens
-                         << " configurations recorded by tests/oracles/conformance_oracle.py or tests/oracles/torch_values.py";
+  EXPECT_EQ(missing, "")
+      << "each needs " << kMinGoldens
+      << " configurations recorded by tests/oracles/conformance_oracle.py or tests/oracles/torch_values.py";
   EXPECT_EQ(surplus, "") << "listed as an exception, yet recorded";
 }
 

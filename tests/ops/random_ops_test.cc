@@ -3,8 +3,8 @@
 // run.
 #include "ir/tensor/random_stream.h"
 #include "passes/lowering/lower_to.h"
-#include "tests/support/runs/exec_bench.h"
 #include "tests/support/ops/op_table.h"
+#include "tests/support/runs/exec_bench.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,8 +9,8 @@
 #include "ops/kit/primitives.h"
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/higher_order/keep_lists.h"
-#include "passes/memory/plan_memory.h"
 #include "passes/lowering/lower_to.h"
+#include "passes/memory/plan_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "ops/registry.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/rules/grad_rule.h"
 #include "ir/graph/graph_builder.h"
+#include "ir/rules/grad_rule.h"
 
 #include "llvm/ADT/STLExtras.h"
 

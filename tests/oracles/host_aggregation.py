@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-REPO = pathlib.Path(__file__).resolve().parents[1]
+REPO = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("GRADC_SHARED", REPO.parent / "shared"))
 GRADC = os.environ.get("GRADC", str(REPO / "out/bin/tools/gradc/gradc"))
 SUMS = {"add_n", "ElementWiseSum", "_sum"}

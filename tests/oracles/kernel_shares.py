@@ -15,7 +15,7 @@ transposed in front and behind where other operators meet them.
 """
 import argparse, collections, json, os, subprocess, sys, tempfile, zipfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'bench'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'bench'))
 from peers import array_file
 
 SHORTEST_MS = 0.1

@@ -53,7 +53,7 @@ WRITTEN = ("branch_in_loop", "cf03", "cf08", "cf11", "cf12", "cond", "curved_con
 
 def char_lstm():
     """The network that tests/oracles/char_lstm.py made, and a batch of its text."""
-    folder = pathlib.Path(__file__).resolve().parent.parent / "testdata/char_lstm"
+    folder = pathlib.Path(__file__).resolve().parents[2] / "testdata/char_lstm"
     text = {key: array[:4] for key, array in np.load(folder / "text.npz").items()}
     return mx.sym.load(str(folder / "loop.json")), {**np.load(folder / "loop.npz"), **text}
 

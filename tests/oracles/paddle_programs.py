@@ -229,9 +229,9 @@ def check(gradc, folder, name):
 
 def main():
     gradc = sys.argv[1]
-    beside = pathlib.Path(__file__).resolve().parents[2] / "shared/programs/paddle"
+    beside = pathlib.Path(__file__).resolve().parents[3] / "shared/programs/paddle"
     folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else beside
-    own = pathlib.Path(__file__).resolve().parents[1] / "testdata/blocks"
+    own = pathlib.Path(__file__).resolve().parents[2] / "testdata/blocks"
     wrong = 0
     for path in sorted(own.glob("*.json")):
         if path.stem == "power":  # it has its gradient
@@ -250,7 +250,7 @@ def main():
         state, text = check(os.path.abspath(gradc), folder, name)
         counts[state] += 1
         print(f"{state:7} {name}{': ' + text if text else ''}", flush=True)
-    page = (pathlib.Path(__file__).resolve().parents[1] / "docs/blocks.md").read_text()
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs/blocks.md").read_text()
     for name in sorted(DIFFERENT):
         if not re.search(rf"\b{re.escape(name)}\b", page):
             print(f"FAILS   {name}: differs, but docs/blocks.md does not list it")

@@ -20,7 +20,7 @@ import paddle.nn.functional as F
 from paddle.base import unique_name
 from paddle.base.proto import framework_pb2 as pb
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata/paddle"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "testdata/paddle"
 STEPS = FOLDER.with_name("paddle_steps")
 # Where the user's script is and how it was run: nothing that is computed depends on them.
 LEFT_OUT = {"op_callstack", "op_namescope", "op_device", "with_quant_attr", "struct_name"}

@@ -2,9 +2,9 @@
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
 
+#include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
-#include "ir/base/error.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "passes/order/order_mutation.h"

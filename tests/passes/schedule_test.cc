@@ -2,8 +2,8 @@
 #include "passes/memory/lifetimes.h"
 #include "passes/order/order_mutation.h"
 #include "runtime/session/session.h"
-#include "tests/support/runs/draw_schedule.h"
 #include "tests/support/ops/naive.h"
+#include "tests/support/runs/draw_schedule.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

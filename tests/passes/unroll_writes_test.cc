@@ -1,9 +1,9 @@
 // Unrolling graphs in which something is overwritten: every step overwrites in its turn, and what reads sees the version it
 // saw in the loop.
-#include "passes/order/order_mutation.h"
-#include "passes/lowering/lower_to.h"
-#include "passes/unroll/unroll.h"
 #include "ops/registry.h"
+#include "passes/lowering/lower_to.h"
+#include "passes/order/order_mutation.h"
+#include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"
 
 using namespace llvm;

@@ -3,8 +3,8 @@
 #include "runtime/training/trainer.h"
 #include "tests/support/runs/fail_each.h"
 #include "tests/support/runs/loops.h"
-#include "tests/support/test_graph.h"
 #include "tests/support/runs/training.h"
+#include "tests/support/test_graph.h"
 
 using namespace llvm;
 

@@ -1,11 +1,11 @@
 // Runs that are taken up again, and the checkpoints that are refused.
 #include "runtime/training/trainer.h"
 
+#include "tests/support/runs/training.h"
+#include "tests/support/runs/triangle.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/runs/training.h"
-#include "tests/support/runs/triangle.h"
 
 #include <gtest/gtest.h>
 

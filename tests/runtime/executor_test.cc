@@ -2,8 +2,8 @@
 // tests/runtime/executor_errors_test.cc.
 #include "ir/rules/inference.h"
 #include "ops/kit/primitives.h"
-#include "tests/support/runs/exec_bench.h"
 #include "tests/support/ops/naive.h"
+#include "tests/support/runs/exec_bench.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>

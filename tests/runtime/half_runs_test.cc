@@ -1,7 +1,7 @@
 // Whole runs in float16 and bfloat16: blocks, memory, requests, states, bindings, initial values, types without a name.
 #include "passes/gradient/gradient.h"
-#include "passes/memory/plan_memory.h"
 #include "passes/lowering/lower_to.h"
+#include "passes/memory/plan_memory.h"
 #include "runtime/arrays/elements.h"
 #include "runtime/session/session.h"
 #include "tests/support/ops/differences.h"

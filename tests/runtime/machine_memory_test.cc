@@ -2,8 +2,8 @@
 #include "runtime/executor/machine_memory.h"
 
 #include "tests/support/runs/linear_time.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/runs/sessions.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/tensors.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Training: what a step computes and what it depends on, evaluation, and what is refused.
 #include "runtime/training/trainer.h"
 
-#include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
 #include "tests/support/runs/training.h"
 #include "tests/support/runs/triangle.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -97,7 +97,8 @@ TEST(Golden, A_17_ThePageOfOperatorsIsWhatTheToolPrints) {
   ASSERT_EQ(result.code, 0) << result.err;
   if (isUpdating()) return writeText(root() + "/../docs/operators.md", result.out);
   EXPECT_EQ(result.out, readText("docs/operators.md")) << "`./dev golden` writes it";
-  EXPECT_FALSE(StringRef(result.out).contains("` |  |\n")) << "an input without a meaning: tools/gradc/reference/input_facts.cc";
+  EXPECT_FALSE(StringRef(result.out).contains("` |  |\n"))
+      << "an input without a meaning: tools/gradc/reference/input_facts.cc";
 }
 
 TEST(Golden, CasesAreFound) { EXPECT_GE(listCases().size(), 10u); }

@@ -1,8 +1,8 @@
 // The simultaneous walk. Tested by tests/passes/diff_test.cc
 #include "tools/diff/diff.h"
 
-#include "ir/graph/bodies.h"
 #include "ir/base/dense_map.h"
+#include "ir/graph/bodies.h"
 
 #include "llvm/ADT/SmallString.h"
 

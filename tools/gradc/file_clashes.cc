@@ -1,5 +1,5 @@
 // Tested by tests/tools/cli_files_test.cc
-#include "file_clashes.h"
+#include "tools/gradc/file_clashes.h"
 
 #include "ir/base/error.h"
 

@@ -1,7 +1,7 @@
 // Files that one command would read and overwrite, or write twice. Tested by tests/tools/cli_files_test.cc
 #pragma once
 
-#include "verbs.h"
+#include "tools/gradc/verbs/verbs.h"
 
 namespace gradc {
 

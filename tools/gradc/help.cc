@@ -1,5 +1,5 @@
 // `gradc --help` and `gradc help VERB`. Tested by tests/tools/cli_test.cc
-#include "verbs.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "ir/base/error.h"
 

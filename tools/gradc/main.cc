@@ -1,11 +1,11 @@
 // The command line tool: finds the verb, reads its flags, runs it, turns errors into messages and exit codes.
 // Nothing else in the project prints or exits. Tested by tests/tools/cli_test.cc
-#include "file_clashes.h"
+#include "tools/gradc/file_clashes.h"
 
 #include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
-#include "ir/process_memory.h"
+#include "ir/base/process_memory.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -1,9 +1,9 @@
 // The flag table and its parser. Tested by tests/tools/cli_test.cc
-#include "options.h"
+#include "tools/gradc/options.h"
 
-#include "flag_values.h"
-#include "grad_flags.h"
-#include "names.h"
+#include "tools/gradc/flag_values.h"
+#include "tools/gradc/grad_flags.h"
+#include "tools/gradc/reference/names.h"
 
 #include "ir/base/error.h"
 

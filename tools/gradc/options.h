@@ -5,7 +5,7 @@
 // Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "train_flags.h"
+#include "tools/gradc/train/train_flags.h"
 
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"

@@ -1,5 +1,5 @@
 // The table of remedies.
-#include "remedies.h"
+#include "tools/gradc/remedies.h"
 
 using namespace llvm;
 

@@ -1,6 +1,6 @@
 // Reading, hints, writing. Tested by tests/tools/cli_test.cc
-#include "tool.h"
-#include "block_input.h"
+#include "tools/gradc/tool.h"
+#include "tools/gradc/verbs/block_input.h"
 
 #include "formats/json/writer.h"
 #include "ir/rules/verify.h"

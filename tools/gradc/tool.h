@@ -2,10 +2,10 @@
 // Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "names.h"
-#include "options.h"
-#include "output.h"
-#include "render.h"
+#include "tools/gradc/options.h"
+#include "tools/gradc/output.h"
+#include "tools/gradc/reference/names.h"
+#include "tools/gradc/render.h"
 
 #include "formats/blocks/files/block_file.h"
 #include "formats/json/reader.h"

@@ -1,9 +1,9 @@
 // Only names that a single operator of the program writes are followed. Tested by tests/formats/blocks/size_operands_test.cc
 #include "formats/blocks/arrays/size_operands.h"
 
+#include "formats/blocks/arrays/known_sizes.h"
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/tables/gradient_forms.h"
-#include "formats/blocks/arrays/known_sizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

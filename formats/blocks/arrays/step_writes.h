@@ -1,8 +1,8 @@
 // Arrays of tensors that steps of `recurrent` write. Tested by tests/formats/blocks/recurrent_array_test.cc
 #pragma once
 
-#include "formats/blocks/program/unused_names.h"
 #include "formats/blocks/program/block_program.h"
+#include "formats/blocks/program/unused_names.h"
 #include "ir/graph/context.h"
 
 namespace gradc {

@@ -14,20 +14,20 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/append_backward.h"
 
-#include "formats/blocks/backward/gradients/array_gradients.h"
 #include "formats/blocks/backward/copy_overwritten.h"
+#include "formats/blocks/backward/gradients/array_gradients.h"
 #include "formats/blocks/backward/gradients/gradient_maker.h"
 #include "formats/blocks/backward/gradients/gradient_seeds.h"
 #include "formats/blocks/backward/gradients/gradient_variables.h"
-#include "formats/blocks/program/named_variables.h"
+#include "formats/blocks/backward/gradients/prune_gradients.h"
 #include "formats/blocks/backward/op_path.h"
-#include "formats/blocks/tables/op_slots.h"
 #include "formats/blocks/backward/owner_slots.h"
 #include "formats/blocks/backward/parameter_pairs.h"
 #include "formats/blocks/backward/prepare_recurrent.h"
-#include "formats/blocks/backward/gradients/prune_gradients.h"
 #include "formats/blocks/backward/rename_taken.h"
 #include "formats/blocks/backward/resolve_request.h"
+#include "formats/blocks/program/named_variables.h"
+#include "formats/blocks/tables/op_slots.h"
 #include "ir/base/out_of_memory.h"
 
 using namespace llvm;

@@ -3,9 +3,9 @@
 // the gradient; docs/blocks.md lists these places. Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #pragma once
 
-#include "formats/blocks/program/block_program.h"
-#include "formats/blocks/graph/lost_gradients.h"
 #include "formats/blocks/backward/gradients/sum_gradients.h"
+#include "formats/blocks/graph/lost_gradients.h"
+#include "formats/blocks/program/block_program.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

@@ -2,11 +2,11 @@
 // name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/copy_overwritten.h"
 
-#include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/block_edits.h"
 #include "formats/blocks/backward/flag_removal.h"
 #include "formats/blocks/backward/gradients/gradient_reads.h"
 #include "formats/blocks/backward/gradients/saved_names.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_edits.h"
 #include "formats/blocks/program/visible_variables.h"
 
 using namespace llvm;

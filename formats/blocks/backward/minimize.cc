@@ -2,8 +2,8 @@
 #include "formats/blocks/backward/minimize.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/tables/optimizer_forms.h"
 #include "formats/blocks/program/unused_names.h"
+#include "formats/blocks/tables/optimizer_forms.h"
 #include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/StringExtras.h"

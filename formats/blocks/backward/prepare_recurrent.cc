@@ -1,11 +1,11 @@
 // Tested by tests/formats/blocks/backward/recurrent_gradient_test.cc
 #include "formats/blocks/backward/prepare_recurrent.h"
 
-#include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/block_edits.h"
 #include "formats/blocks/arrays/recurrent_op.h"
 #include "formats/blocks/arrays/step_arrays.h"
 #include "formats/blocks/arrays/step_writes.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_edits.h"
 #include "formats/blocks/program/visible_variables.h"
 
 using namespace llvm;

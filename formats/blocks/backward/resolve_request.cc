@@ -1,10 +1,10 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/backward/resolve_request.h"
 
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/first_reads.h"
-#include "formats/blocks/tables/gradient_forms.h"
+#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/program/named_variables.h"
+#include "formats/blocks/tables/gradient_forms.h"
 
 using namespace llvm;
 

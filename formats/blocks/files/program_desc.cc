@@ -1,11 +1,11 @@
 // Field numbers are those of Paddle's framework.proto. Tested by tests/formats/blocks/program_desc_test.cc
 #include "formats/blocks/files/program_desc.h"
 
+#include "formats/blocks/files/wire_format.h"
 #include "formats/blocks/program/attr_parts.h"
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/program/gradient_names.h"
 #include "formats/blocks/program/json_stream.h"
-#include "formats/blocks/files/wire_format.h"
 
 #include "ir/base/out_of_memory.h"
 

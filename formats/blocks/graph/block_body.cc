@@ -1,12 +1,12 @@
 // One pass over the operators of a block. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/block_body.h"
 
+#include "formats/blocks/arrays/stacked_arrays.h"
 #include "formats/blocks/graph/first_reads.h"
 #include "formats/blocks/graph/gradient_op.h"
 #include "formats/blocks/graph/lost_gradients.h"
-#include "formats/blocks/program/named_variables.h"
 #include "formats/blocks/ops/op_row.h"
-#include "formats/blocks/arrays/stacked_arrays.h"
+#include "formats/blocks/program/named_variables.h"
 #include "formats/blocks/program/visible_variables.h"
 #include "ir/graph/context.h"
 #include "passes/order/requests.h"

@@ -1,8 +1,8 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/first_reads.h"
 
-#include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/arrays/recurrent_op.h"
+#include "formats/blocks/ops/op_row.h"
 
 using namespace llvm;
 

@@ -1,11 +1,11 @@
 // Blocks from the innermost out. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/graph_of_blocks.h"
 
+#include "formats/blocks/arrays/size_operands.h"
+#include "formats/blocks/arrays/stacked_arrays.h"
 #include "formats/blocks/graph/block_body.h"
 #include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/tables/op_slots.h"
-#include "formats/blocks/arrays/size_operands.h"
-#include "formats/blocks/arrays/stacked_arrays.h"
 #include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"

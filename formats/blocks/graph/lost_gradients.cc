@@ -2,12 +2,12 @@
 // Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/graph/lost_gradients.h"
 
+#include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/visible_variables.h"
 #include "formats/blocks/tables/gradient_form_rows.h"
 #include "formats/blocks/tables/gradient_forms.h"
-#include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/tables/op_slots.h"
-#include "formats/blocks/program/visible_variables.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -1,6 +1,6 @@
 // Operators on elements: functions, arithmetic of two tensors, comparisons, constants. Tested by tests/formats/blocks/block_graph_test.cc
-#include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/tables/gradient_forms.h"
 
 #include "llvm/ADT/STLExtras.h"
 

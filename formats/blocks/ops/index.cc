@@ -1,6 +1,6 @@
 // Rows and elements by index. Tested by tests/formats/blocks/block_graph_test.cc
-#include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/arrays/stacked_arrays.h"
+#include "formats/blocks/ops/op_row.h"
 
 using namespace llvm;
 

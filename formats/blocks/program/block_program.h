@@ -8,9 +8,9 @@
 
 #include "formats/blocks/program/fluid_types.h"
 #include "formats/blocks/program/name_table.h"
-#include "ir/op/attrs.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
+#include "ir/op/attrs.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"

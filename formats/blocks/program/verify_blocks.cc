@@ -2,8 +2,8 @@
 #include "formats/blocks/program/block_program.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "ir/graph/bodies.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/graph/bodies.h"
 
 using namespace llvm;
 

@@ -1,9 +1,9 @@
 // Tested by tests/formats/blocks/op_slots_test.cc
 #include "formats/blocks/tables/op_slots.h"
 
+#include "formats/blocks/program/visible_variables.h"
 #include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/tables/op_slot_rows.h"
-#include "formats/blocks/program/visible_variables.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

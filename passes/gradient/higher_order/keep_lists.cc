@@ -2,8 +2,8 @@
 #include "passes/gradient/higher_order/keep_lists.h"
 
 #include "ir/base/error.h"
-#include "ir/graph/graph_builder.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/graph/graph_builder.h"
 #include "passes/order/requests.h"
 
 #include "llvm/ADT/BitVector.h"

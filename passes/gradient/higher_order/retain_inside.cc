@@ -2,15 +2,15 @@
 // nested at most kMaxBodyNesting deep. Tested by tests/passes/gradient/retain_inside_test.cc
 #include "passes/gradient/higher_order/retain_inside.h"
 
-#include "passes/gradient/select.h"
 #include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/select.h"
 #include "passes/rewrite/rewriter.h"
 
-#include "ir/graph/bodies.h"
-#include "ir/graph/body_flow.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

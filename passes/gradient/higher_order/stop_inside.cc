@@ -5,9 +5,9 @@
 #include "passes/gradient/select.h"
 #include "passes/rewrite/rewriter.h"
 
-#include "ir/graph/body_flow.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/graph/body_flow.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

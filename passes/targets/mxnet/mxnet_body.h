@@ -1,8 +1,8 @@
 // Builds a body with added variables and other heads.
 #pragma once
 
-#include "ir/graph/body_flow.h"
 #include "ir/base/dense_map.h"
+#include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
 #include "ops/kit/primitives.h"
 #include "passes/rewrite/free_names.h"

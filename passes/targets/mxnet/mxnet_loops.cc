@@ -4,8 +4,8 @@
 
 #include "passes/targets/mxnet/mxnet_body.h"
 
-#include "ir/graph/bodies.h"
 #include "ir/base/error.h"
+#include "ir/graph/bodies.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/BitVector.h"

@@ -3,12 +3,13 @@
 // Row-major weights are converted in every run, because training changes them at every step. The weight gradient produces
 // weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
 // gradient has no code for that layout. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/layer_attrs.h"
+#include "ops/spatial/convolution.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "runtime/kernels/convolution/adjoint_convolution.h"
-#include "runtime/kernels/matrix/column_sums.h"
 #include "runtime/kernels/convolution/convolution_weight_grad.h"
-#include "runtime/kernels/factories.h"
 #include "runtime/kernels/convolution/gemm_convolution.h"
+#include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/matrix/column_sums.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -118,8 +119,6 @@ std::unique_ptr<PreparedKernel> finished(const KernelSite &site, function_ref<vo
   return kernel;
 }
 
-}  // namespace
-
 bool convolutionSuitsTiles(const KernelSite &site) { return suitsTiles(site, site.in[0].shape, site.out[0].shape); }
 bool convolutionBackwardSuitsTiles(const KernelSite &site) {
   return suitsTiles(site, site.in[1].shape, site.in[0].shape);
@@ -177,5 +176,25 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   });
   return kernel ? std::move(kernel) : gemmConvolutionWeightGrad(site);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"Convolution", convolution, LayoutRole::Own, {.in = 1, .suitTiles = convolutionSuitsTiles}},
+    {"_backward_Convolution",
+     convolutionBackward,
+     LayoutRole::Own,
+     {.in = 2, .out = 1, .suitTiles = convolutionBackwardSuitsTiles}},
+    {"_convolution_data_grad",
+     convolutionDataGrad,
+     LayoutRole::Own,
+     {.in = 1, .suitTiles = convolutionDataGradSuitsTiles}},
+    {"_convolution_weight_grad",
+     convolutionWeightGrad,
+     LayoutRole::Own,
+     {.out = 0, .suitTiles = convolutionBackwardSuitsTiles}},
+};
+
+}  // namespace
+
+constinit const FastKernels kConvolutionKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,7 +1,8 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/convolution/convolution_parts.h"
 
-#include "ops/kit/layer_attrs.h"
+#include "ops/spatial/convolution.h"
+#include "ops/spatial/convolution_kernel.h"
 
 using namespace llvm;
 using dnnl::memory;

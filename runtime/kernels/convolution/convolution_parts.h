@@ -3,8 +3,8 @@
 
 #include "runtime/kernels/convolution/convolution_choices.h"
 #include "runtime/kernels/convolution/convolution_steps.h"
-#include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/core/prepared_kernel.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
 
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ADT/StringRef.h"

@@ -2,9 +2,10 @@
 // images after images, and tiles of a large one. Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/long_sums_test.cc
 #include "runtime/kernels/convolution/convolution_weight_grad.h"
 
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/matrix/gemm.h"
+#include "ops/spatial/convolution.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "runtime/kernels/convolution/gemm_convolution.h"
+#include "runtime/kernels/matrix/gemm.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

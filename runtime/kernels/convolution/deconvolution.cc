@@ -2,13 +2,16 @@
 // and dw is that of C with the images exchanged. float32 over one or two spatial axes uses oneDNN, everything else products
 // of gathered matrices. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/matrix/column_sums.h"
+#include "ops/spatial/convolution_kernel.h"
+#include "ops/spatial/deconvolution.h"
+#include "ops/spatial/up_sampling.h"
 #include "runtime/kernels/convolution/convolution_choices.h"
 #include "runtime/kernels/convolution/convolution_steps.h"
-#include "runtime/kernels/dnnl/dnnl_descs.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/convolution/deconvolution.h"
 #include "runtime/kernels/convolution/gemm_convolution.h"
+#include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
+#include "runtime/kernels/matrix/column_sums.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -249,5 +252,18 @@ std::unique_ptr<PreparedKernel> bilinearUpSamplingBackward(const KernelSite &sit
   return make(site, upSamplingGeometry(*site.kind, site.in[1].shape, site.in[0].shape),
               {.x = 1, .w = 2, .dy = 0, .dx = wanted(site, 0), .dw = wanted(site, 1)});
 }
+
+namespace {
+
+constexpr FastKernelRow kRows[] = {
+    {"Deconvolution", deconvolution, LayoutRole::Own, {.in = 1}},
+    {"_backward_Deconvolution", deconvolutionBackward, LayoutRole::Own, {.in = 2, .out = 1}},
+    {"_deconvolution_data_grad", deconvolutionDataGrad, LayoutRole::Own, {.in = 1}},
+    {"_deconvolution_weight_grad", deconvolutionWeightGrad, LayoutRole::Own, {.out = 0}},
+};
+
+}  // namespace
+
+constinit const FastKernels kDeconvolutionKernels = kRows;
 
 }  // namespace gradc::fast

@@ -3,11 +3,11 @@
 
 #include "ir/tensor/dim.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/matrix/column_sums.h"
-#include "runtime/kernels/factories.h"
-#include "runtime/kernels/matrix/gemm.h"
+#include "ops/spatial/convolution.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/matrix/column_sums.h"
+#include "runtime/kernels/matrix/gemm.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

@@ -82,4 +82,13 @@ template <class T>
 std::unique_ptr<PreparedKernel> aroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel,
                                                     ChannelsLastOperands operands, unsigned threads);
 
+namespace fast {
+
+/// Any floating type, plain operands.
+std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gemmConvolutionWeightGrad(const KernelSite &site);
+
+}  // namespace fast
 }  // namespace gradc

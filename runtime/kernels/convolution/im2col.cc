@@ -2,7 +2,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/column_windows.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 
 using namespace llvm;
@@ -57,9 +57,18 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> toColumns(const KernelSite &site) { return make<ToColumns>(site); }
 std::unique_ptr<PreparedKernel> toImage(const KernelSite &site) { return make<ToImage>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_col2im", toColumns, LayoutRole::Plain},
+    {"_backward_im2col", toImage, LayoutRole::Plain},
+    {"col2im", toImage, LayoutRole::Plain},
+    {"im2col", toColumns, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kIm2colKernels = kRows;
 
 }  // namespace gradc::fast

@@ -5,7 +5,7 @@
 // compiler vectorises it, and there is nothing that another kernel would do faster; not where it calls the C library.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/core/threads.h"
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,6 +1,6 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

@@ -1,10 +1,12 @@
 // Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as the
 // reference kernels, in loops for every instruction set. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/base/number.h"
+#include "ops/binary/extrema.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/core/sliced.h"
+#include "runtime/kernels/elementwise/arithmetic.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
-#include "runtime/kernels/factories.h"
 
 #include <cmath>
 #include <limits>
@@ -317,5 +319,54 @@ std::unique_ptr<PreparedKernel> choose(const KernelSite &site) {
   if (isBackward) return ofFloating<ChoiceBackward>(site);
   return elementKernel<[](auto condition, auto x, auto y) { return condition != 0 ? x : y; }>(site);
 }
+
+namespace {
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_abs", absoluteBackward, LayoutRole::Elements},
+    {"_backward_clip", clipBackward, LayoutRole::Elements},
+    {"_backward_div", divideBackward, LayoutRole::Elements},
+    {"_backward_div_scalar", overScalar, LayoutRole::Elements},
+    {"_backward_log", logarithmBackward, LayoutRole::Elements},
+    {"_backward_maximum", maximumBackward, LayoutRole::Elements},
+    {"_backward_maximum_scalar", maximumScalarBackward, LayoutRole::Elements},
+    {"_backward_minimum", minimumBackward, LayoutRole::Elements},
+    {"_backward_minimum_scalar", minimumScalarBackward, LayoutRole::Elements},
+    {"_backward_mul", multiplyBackward, LayoutRole::Elements},
+    {"_backward_mul_scalar", timesScalar, LayoutRole::Elements},
+    {"_backward_power_scalar", powerScalarBackward, LayoutRole::Elements},
+    {"_backward_rdiv_scalar", scalarOverBackward, LayoutRole::Elements},
+    {"_backward_reciprocal", reciprocalBackward, LayoutRole::Elements},
+    {"_backward_sigmoid", sigmoidBackward, LayoutRole::Elements},
+    {"_backward_sqrt", squareRootBackward, LayoutRole::Elements},
+    {"_backward_square", squareBackward, LayoutRole::Elements},
+    {"_backward_tanh", tangentBackward, LayoutRole::Elements},
+    {"_backward_where", choose, LayoutRole::Elements},
+    {"_contrib_backward_gradientmultiplier", timesScalar, LayoutRole::Elements},
+    {"_div_scalar", overScalar, LayoutRole::Elements},
+    {"_greater_scalar", greaterScalar, LayoutRole::Elements},
+    {"_maximum", maximum, LayoutRole::Elements},
+    {"_maximum_scalar", maximumScalar, LayoutRole::Elements},
+    {"_minimum", minimum, LayoutRole::Elements},
+    {"_minimum_scalar", minimumScalar, LayoutRole::Elements},
+    {"_minus_scalar", minusScalar, LayoutRole::Elements},
+    {"_mul_scalar", timesScalar, LayoutRole::Elements},
+    {"_plus_scalar", plusScalar, LayoutRole::Elements},
+    {"_power_scalar", powerScalar, LayoutRole::Elements},
+    {"_rdiv_scalar", scalarOver, LayoutRole::Elements},
+    {"_rminus_scalar", scalarMinus, LayoutRole::Elements},
+    {"abs", absolute, LayoutRole::Elements},
+    {"clip", clip, LayoutRole::Elements},
+    {"elemwise_div", divide, LayoutRole::Elements},
+    {"negative", negative, LayoutRole::Elements},
+    {"reciprocal", reciprocal, LayoutRole::Elements},
+    {"sqrt", squareRoot, LayoutRole::Elements},
+    {"square", square, LayoutRole::Elements},
+    {"where", choose, LayoutRole::Elements},
+};
+
+}  // namespace
+
+constinit const FastKernels kArithmeticKernels = kRows;
 
 }  // namespace gradc::fast

@@ -2,7 +2,7 @@
 // whole, and sums down to the other operand (the part). Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
 using namespace llvm;
@@ -113,8 +113,6 @@ template <auto F0, auto F1> std::unique_ptr<PreparedKernel> backward(const Kerne
 
 constexpr auto kHead = [](auto dy, auto, auto) { return dy; };
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> broadcastAdd(const KernelSite &site) {
   return forward<[](auto a, auto b) { return a + b; }>(site);
 }
@@ -156,5 +154,24 @@ std::unique_ptr<PreparedKernel> broadcastMinimumBackward(const KernelSite &site)
   return backward<[](auto dy, auto a, auto b) { return a <= b ? dy : decltype(dy){0}; },
                   [](auto dy, auto a, auto b) { return a <= b ? decltype(dy){0} : dy; }>(site);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_broadcast_add", broadcastAddBackward, LayoutRole::Same},
+    {"_backward_broadcast_div", broadcastDivideBackward, LayoutRole::Same},
+    {"_backward_broadcast_maximum", broadcastMaximumBackward, LayoutRole::Same},
+    {"_backward_broadcast_minimum", broadcastMinimumBackward, LayoutRole::Same},
+    {"_backward_broadcast_mul", broadcastMultiplyBackward, LayoutRole::Same},
+    {"_backward_broadcast_sub", broadcastSubtractBackward, LayoutRole::Same},
+    {"broadcast_add", broadcastAdd, LayoutRole::Same},
+    {"broadcast_div", broadcastDivide, LayoutRole::Same},
+    {"broadcast_maximum", broadcastMaximum, LayoutRole::Same},
+    {"broadcast_minimum", broadcastMinimum, LayoutRole::Same},
+    {"broadcast_mul", broadcastMultiply, LayoutRole::Same},
+    {"broadcast_sub", broadcastSubtract, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kBroadcastKernels = kRows;
 
 }  // namespace gradc::fast

@@ -2,9 +2,10 @@
 // element depends only on its index. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/tensor/random_stream.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/random/dropout.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/elementwise/elementwise.h"
 
 using namespace llvm;
 
@@ -51,8 +52,6 @@ template <class T> class DropoutKernel : public PreparedKernel {
   unsigned threads;
 };
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> dropout(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.out[0].dtype) || site.out[1].size() != site.in[0].size()) return kernel;
@@ -66,5 +65,14 @@ std::unique_ptr<PreparedKernel> dropout(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> dropoutBackward(const KernelSite &site) {
   return site.in[1].size() == site.out[0].size() ? multiply(site) : nullptr;
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"Dropout", dropout, LayoutRole::Plain},
+    {"_backward_Dropout", dropoutBackward, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kDropoutKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,8 +1,9 @@
 // Element-wise sums, products, relu and copies. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/elementwise/cast.h"
 #include "ops/kit/kernel_dispatch.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/elementwise/elementwise.h"
 
 #include <algorithm>
 #include <cstring>
@@ -132,5 +133,41 @@ std::unique_ptr<PreparedKernel> fill(const KernelSite &site) {
 }
 
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site) { return std::make_unique<CopyKernel>(site); }
+
+namespace {
+
+constexpr FastKernelRow kRows[] = {
+    {"BlockGrad", copy, LayoutRole::Elements},
+    {"Cast", cast, LayoutRole::Elements},
+    {"Flatten", copy, LayoutRole::Plain},
+    {"LinearRegressionOutput", copy, LayoutRole::Plain},
+    {"MAERegressionOutput", copy, LayoutRole::Plain},
+    {"Reshape", copy, LayoutRole::Plain},
+    {"_as_rows", copy, LayoutRole::Plain},
+    {"_backward_cast", cast, LayoutRole::Elements},
+    {"_backward_copy", copy, LayoutRole::Plain},
+    {"_backward_relu", reluBackward, LayoutRole::Elements},
+    {"_backward_reshape", copy, LayoutRole::Plain},
+    {"_backward_squeeze", copy, LayoutRole::Plain},
+    {"_cast_like", cast, LayoutRole::Elements},
+    {"_contrib_gradientmultiplier", copy, LayoutRole::Elements},
+    {"_copy", copy, LayoutRole::Elements},
+    {"_grad_add", add, LayoutRole::Elements},
+    {"_identity_with_attr_like_rhs", copy, LayoutRole::Plain},
+    {"add_n", add, LayoutRole::Elements},
+    {"elemwise_add", add, LayoutRole::Elements},
+    {"elemwise_mul", multiply, LayoutRole::Elements},
+    {"elemwise_sub", subtract, LayoutRole::Elements},
+    {"expand_dims", copy, LayoutRole::Plain},
+    {"ones_like", fill, LayoutRole::Elements},
+    {"relu", relu, LayoutRole::Elements},
+    {"reshape_like", copy, LayoutRole::Plain},
+    {"squeeze", copy, LayoutRole::Plain},
+    {"zeros_like", fill, LayoutRole::Elements},
+};
+
+}  // namespace
+
+constinit const FastKernels kElementwiseKernels = kRows;
 
 }  // namespace gradc::fast

@@ -3,11 +3,14 @@
 // faster; oneDNN's exp is not used, because it turns a NaN into infinity. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/elementwise/float_activations.h"
 
+#include "ops/elementwise/activation.h"
 #include "ops/elementwise/formula.h"
-#include "ops/kit/layer_attrs.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/dnnl/dnnl_descs.h"
+#include "runtime/kernels/elementwise/arithmetic.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/elementwise/elementwise.h"
+#include "runtime/kernels/elementwise/functions.h"
 
 #include <algorithm>
 
@@ -184,5 +187,38 @@ std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site) {
   }
   return nullptr;
 }
+
+namespace {
+
+constexpr FastKernelRow kRows[] = {
+    {"Activation", activation, LayoutRole::Elements},
+    {"LogisticRegressionOutput", sigmoid, LayoutRole::Plain},
+    {"_backward_Activation", activationBackward, LayoutRole::Elements},
+    {"_backward_cos", cosineBackward, LayoutRole::Elements},
+    {"_backward_erf", errorFunctionBackward, LayoutRole::Elements},
+    {"_backward_expm1", exponentialLessOneBackward, LayoutRole::Elements},
+    {"_backward_gelu", geluBackward, LayoutRole::Elements},
+    {"_backward_log_sigmoid", logSigmoidBackward, LayoutRole::Elements},
+    {"_backward_mish", mishBackward, LayoutRole::Elements},
+    {"_backward_silu", siluBackward, LayoutRole::Elements},
+    {"_backward_sin", sineBackward, LayoutRole::Elements},
+    {"cos", cosine, LayoutRole::Elements},
+    {"erf", errorFunction, LayoutRole::Elements},
+    {"exp", exponential, LayoutRole::Elements},
+    {"expm1", exponentialLessOne, LayoutRole::Elements},
+    {"gelu", gelu, LayoutRole::Elements},
+    {"log", logarithm, LayoutRole::Elements},
+    {"log1p", logarithmOfOneMore, LayoutRole::Elements},
+    {"log_sigmoid", logSigmoid, LayoutRole::Elements},
+    {"mish", mish, LayoutRole::Elements},
+    {"sigmoid", sigmoid, LayoutRole::Elements},
+    {"silu", silu, LayoutRole::Elements},
+    {"sin", sine, LayoutRole::Elements},
+    {"tanh", tangent, LayoutRole::Elements},
+};
+
+}  // namespace
+
+constinit const FastKernels kFunctionsKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,11 +1,13 @@
 // LeakyReLU with one slope (leaky), learnt ones (prelu) or an exponential (elu, selu), and its gradient.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
+#include "ops/elementwise/leaky_relu.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
-#include "runtime/kernels/factories.h"
 #include "runtime/kernels/elementwise/float_functions.h"
+#include "runtime/kernels/elementwise/functions.h"
 
 using namespace llvm;
 
@@ -147,8 +149,6 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> exponen
   return kernel;
 }
 
-}  // namespace
-
 /// Rrelu draws by the position of an element in the whole tensor, so it has no kernel here.
 std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site) {
   if (!site.wants(0)) return nullptr;
@@ -173,5 +173,14 @@ std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site) {
   }
   return nullptr;
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"LeakyReLU", leakyRelu, LayoutRole::Same},
+    {"_backward_LeakyReLU", leakyReluBackward, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kLeakyReluKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,8 +1,8 @@
 // Gradients of the regression outputs: the residual times a weight. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/loss/regression_output.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
-#include "runtime/kernels/factories.h"
 #include "runtime/kernels/elementwise/float_functions.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -50,8 +50,6 @@ constexpr auto kDifferenceOfSigmoid = [](auto x, auto label, auto weight) {
 };
 constexpr auto kSign = [](auto f, auto label, auto weight) { return f > label ? weight : -weight; };
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> linearRegressionGrad(const KernelSite &site) {
   return residual<kDifference, false>(site);
 }
@@ -63,5 +61,18 @@ std::unique_ptr<PreparedKernel> differenceRegressionBackward(const KernelSite &s
   return residual<kDifference, true>(site);
 }
 std::unique_ptr<PreparedKernel> maeRegressionBackward(const KernelSite &site) { return residual<kSign, true>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"_LinearRegressionOutput_grad", linearRegressionGrad, LayoutRole::Plain},
+    {"_LogisticRegressionOutput_grad", logisticRegressionGrad, LayoutRole::Plain},
+    {"_MAERegressionOutput_grad", maeRegressionGrad, LayoutRole::Plain},
+    {"_backward_linear_reg_out", differenceRegressionBackward, LayoutRole::Plain},
+    {"_backward_logistic_reg_out", differenceRegressionBackward, LayoutRole::Plain},
+    {"_backward_mae_reg_out", maeRegressionBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kRegressionKernels = kRows;
 
 }  // namespace gradc::fast

@@ -5,7 +5,7 @@
 #include "ops/index/along_axis.h"
 #include "ops/index/order_attrs.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 
 #include <algorithm>
@@ -299,8 +299,6 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const OrderAttrs &o
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> ordering(const KernelSite &site) {
   return make(site, orderAttrs(*site.kind, site.in[0].shape));
 }
@@ -315,5 +313,17 @@ std::unique_ptr<PreparedKernel> orderingBackward(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> sortOrder(const KernelSite &site) {
   return make(site, sortOrderAttrs(*site.kind, site.in[0].shape));
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_topk", orderingBackward, LayoutRole::Plain},
+    {"_sort_order", sortOrder, LayoutRole::Plain},
+    {"argsort", ordering, LayoutRole::Plain},
+    {"sort", ordering, LayoutRole::Plain},
+    {"topk", ordering, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kOrderingKernels = kRows;
 
 }  // namespace gradc::fast

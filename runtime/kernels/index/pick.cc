@@ -1,7 +1,7 @@
 // One element of every row, and rows that mark one class each, on all threads: each has a range of rows.
 // Tested by tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 
 #include <algorithm>
@@ -84,12 +84,21 @@ class OneHot : public PreparedKernel {
   unsigned threads;
 };
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> pick(const KernelSite &site) { return std::make_unique<PickElements>(site.threads); }
 std::unique_ptr<PreparedKernel> pickBackward(const KernelSite &site) {
   return std::make_unique<PickBackward>(site.threads);
 }
 std::unique_ptr<PreparedKernel> oneHot(const KernelSite &site) { return std::make_unique<OneHot>(site.threads); }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_pick", pickBackward, LayoutRole::Plain},
+    {"batch_take", pick, LayoutRole::Plain},
+    {"one_hot", oneHot, LayoutRole::Plain},
+    {"pick", pick, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kPickKernels = kRows;
 
 }  // namespace gradc::fast

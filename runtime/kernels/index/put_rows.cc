@@ -1,8 +1,9 @@
 // Rows put at numbered rows, on all threads. Each thread has a range of the result's elements and goes through all rows in
 // order, so the last of those put in the same place is kept, as on one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/index/rows.h"
 
 #include <algorithm>
 
@@ -121,13 +122,11 @@ template <PutPorts ports> std::unique_ptr<PreparedKernel> puttingRows(const Kern
   return std::make_unique<PutRows<ports>>(site.threads);
 }
 
-}  // namespace
-
-std::unique_ptr<PreparedKernel> scatterNd(const KernelSite &site) {
-  return addsUpdates(*site.kind) ? addAtTuples(site) : putAtTuples(site);
-}
 std::unique_ptr<PreparedKernel> putAtTuples(const KernelSite &site) {
   return puttingRows<PutPorts{0, 1, 2, true}>(site);
+}
+std::unique_ptr<PreparedKernel> scatterNd(const KernelSite &site) {
+  return addsUpdates(*site.kind) ? addAtTuples(site) : putAtTuples(site);
 }
 std::unique_ptr<PreparedKernel> putAtTuplesOfZeros(const KernelSite &site) {
   return puttingRows<PutPorts{-1, 0, 1, true}>(site);
@@ -138,5 +137,17 @@ std::unique_ptr<PreparedKernel> indexCopy(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> indexCopyBackward(const KernelSite &site) {
   return std::make_unique<IndexCopyBackward>(site);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_contrib_backward_index_copy", indexCopyBackward, LayoutRole::Plain},
+    {"_contrib_index_copy", indexCopy, LayoutRole::Plain},
+    {"_scatter_nd", scatterNd, LayoutRole::Plain},
+    {"_scatter_set_nd", putAtTuples, LayoutRole::Plain},
+    {"scatter_nd", putAtTuplesOfZeros, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kPutRowsKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,8 +1,9 @@
 // Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so the
 // bits are those of one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/index/rows.h"
 
 #include <algorithm>
 
@@ -130,5 +131,20 @@ std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site) { retu
 std::unique_ptr<PreparedKernel> gatherNd(const KernelSite &site) { return pickingRows<Picks::Tuples>(site); }
 std::unique_ptr<PreparedKernel> gatherNdBackward(const KernelSite &site) { return addingRows<Picks::Tuples>(site); }
 std::unique_ptr<PreparedKernel> addAtTuples(const KernelSite &site) { return addingRows<Picks::Tuples, true>(site); }
+
+namespace {
+
+constexpr FastKernelRow kRows[] = {
+    {"Embedding", embedding, LayoutRole::Plain},
+    {"_backward_Embedding", embeddingBackward, LayoutRole::Plain},
+    {"_backward_gather_nd", gatherNdBackward, LayoutRole::Plain},
+    {"_backward_take", takeBackward, LayoutRole::Plain},
+    {"gather_nd", gatherNd, LayoutRole::Plain},
+    {"take", take, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kRowsKernels = kRows;
 
 }  // namespace gradc::fast

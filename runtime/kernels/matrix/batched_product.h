@@ -1,8 +1,8 @@
 // Many small matrix products. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
-#include "runtime/kernels/matrix/gemm.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/matrix/gemm.h"
 
 namespace gradc::fast {
 

@@ -1,13 +1,14 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/instruction_sets.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/linear/batch_dot.h"
+#include "ops/linear/dot.h"
+#include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/matrix/batched_product.h"
 #include "runtime/kernels/matrix/column_sums.h"
-#include "runtime/kernels/factories.h"
 #include "runtime/kernels/matrix/gemm.h"
 #include "runtime/kernels/matrix/prepared_product.h"
-#include "runtime/kernels/core/threads.h"
 
 #include <algorithm>
 #include <cstring>
@@ -141,8 +142,6 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site) { return make<FullyConnectedKernel>(site); }
 std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
   return make<FullyConnectedBackward>(site);
@@ -150,5 +149,17 @@ std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> dot(const KernelSite &site) { return make<DotKernel>(site); }
 std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site) { return make<DotBackward>(site); }
 std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site) { return make<BatchDotKernel>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"FullyConnected", fullyConnected, LayoutRole::Plain},
+    {"_backward_FullyConnected", fullyConnectedBackward, LayoutRole::Plain},
+    {"_backward_dot", dotBackward, LayoutRole::Plain},
+    {"batch_dot", batchDot, LayoutRole::Plain},
+    {"dot", dot, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kDenseKernels = kRows;
 
 }  // namespace gradc::fast

@@ -4,9 +4,9 @@
 
 #include "ops/kit/instruction_sets.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/matrix/gemm_double.h"
 #include "runtime/kernels/core/prepared_kernel.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/matrix/gemm_double.h"
 
 #include <dnnl.h>
 

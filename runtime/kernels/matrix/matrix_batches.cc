@@ -3,8 +3,8 @@
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/interleaved_matmul.h"
 #include "ops/linear/linalg_gemm.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/matrix/batched_product.h"
-#include "runtime/kernels/factories.h"
 
 namespace gradc::fast {
 namespace {
@@ -74,8 +74,6 @@ template <AttentionLayout layout> struct ValuesBackward {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> linalgGemm(const KernelSite &site) { return make<GemmForward>(site); }
 std::unique_ptr<PreparedKernel> linalgGemmBackward(const KernelSite &site) { return make<GemmBackward>(site); }
 
@@ -95,5 +93,24 @@ std::unique_ptr<PreparedKernel> crossValues(const KernelSite &site) { return mak
 std::unique_ptr<PreparedKernel> crossValuesBackward(const KernelSite &site) {
   return make<ValuesBackward<kCrossAttention>>(site);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_interleaved_matmul_encdec_qk", crossQueryKeyBackward, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_encdec_valatt", crossValuesBackward, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_selfatt_qk", selfQueryKeyBackward, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_selfatt_valatt", selfValuesBackward, LayoutRole::Plain},
+    {"_backward_linalg_gemm", linalgGemmBackward, LayoutRole::Plain},
+    {"_backward_linalg_gemm2", linalgGemmBackward, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_encdec_qk", crossQueryKey, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_encdec_valatt", crossValues, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_selfatt_qk", selfQueryKey, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_selfatt_valatt", selfValues, LayoutRole::Plain},
+    {"_linalg_gemm", linalgGemm, LayoutRole::Plain},
+    {"_linalg_gemm2", linalgGemm, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kMatrixBatchesKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,8 +1,8 @@
 // Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/matrix/prepared_product.h"
 
-#include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
 
 #include "ir/tensor/dim.h"
 

@@ -1,7 +1,8 @@
 // Joining and splitting along one axis, including an axis with one element per part, as copies of contiguous runs, in
 // either layout. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/factories.h"
+#include "ops/shape/concat.h"
+#include "ops/shape/split_stack.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 
 #include <cstring>
@@ -78,13 +79,27 @@ std::unique_ptr<PreparedKernel> cut(const KernelSite &site, int64_t axis) {
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, false);
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site) { return join(site, concatAxis(*site.kind)); }
 // Inputs dy and the parts, of which only the shapes matter.
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site) { return cut(site, concatAxis(*site.kind)); }
 
 std::unique_ptr<PreparedKernel> splitParts(const KernelSite &site) { return cut(site, splitAxis(*site.kind)); }
 std::unique_ptr<PreparedKernel> joinParts(const KernelSite &site) { return join(site, splitAxis(*site.kind)); }
+
+constexpr FastKernelRow kRows[] = {
+    {"Concat", concat, LayoutRole::Same},
+    {"SliceChannel", splitParts, LayoutRole::Same},
+    {"_backward_Concat", concatBackward, LayoutRole::Same},
+    {"_backward_SliceChannel", joinParts, LayoutRole::Same},
+    {"_backward_stack", splitParts, LayoutRole::Plain},
+    {"_rnn_param_concat", concat, LayoutRole::Same},
+    {"_split_v2", splitParts, LayoutRole::Same},
+    {"_split_v2_backward", joinParts, LayoutRole::Same},
+    {"stack", joinParts, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kConcatKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,8 +1,8 @@
 // Pad and its gradient, plane by plane and row by row. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/shape/pad.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/small_tables.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -130,11 +130,18 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<ForwardKernel>(site, site.out[0].shape); }
 std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) {
   return isWide(site) ? nullptr : make<BackwardKernel>(site, site.in[0].shape);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"Pad", pad, LayoutRole::Plain},
+    {"_backward_Pad", padBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kPadKernels = kRows;
 
 }  // namespace gradc::fast

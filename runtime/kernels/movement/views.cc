@@ -4,7 +4,7 @@
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/shape/slice_range.h"
 #include "ops/shape/strided_view.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/vector_loops.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -243,8 +243,6 @@ template <ViewOf viewOf> std::unique_ptr<PreparedKernel> scattering(const Kernel
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> transpose(const KernelSite &site) { return gathering<transposeView>(site); }
 std::unique_ptr<PreparedKernel> swapAxis(const KernelSite &site) { return gathering<swapAxisView>(site); }
 std::unique_ptr<PreparedKernel> slice(const KernelSite &site) { return gathering<sliceView>(site); }
@@ -262,5 +260,31 @@ std::unique_ptr<PreparedKernel> tileBackward(const KernelSite &site) { return sc
 std::unique_ptr<PreparedKernel> reverse(const KernelSite &site) { return gathering<reverseView>(site); }
 std::unique_ptr<PreparedKernel> depthToSpace(const KernelSite &site) { return gathering<depthView>(site); }
 std::unique_ptr<PreparedKernel> spaceToDepth(const KernelSite &site) { return gathering<spaceView>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"Crop", crop, LayoutRole::Plain},
+    {"SwapAxis", swapAxis, LayoutRole::Plain},
+    {"_backward_Crop", cropBackward, LayoutRole::Plain},
+    {"_backward_SwapAxis", swapAxis, LayoutRole::Plain},
+    {"_backward_repeat", repeatElementsBackward, LayoutRole::Plain},
+    {"_backward_reverse", reverse, LayoutRole::Plain},
+    {"_backward_slice", sliceBackward, LayoutRole::Plain},
+    {"_backward_slice_axis", sliceAxisBackward, LayoutRole::Plain},
+    {"_backward_slice_like", sliceLikeBackward, LayoutRole::Plain},
+    {"_backward_tile", tileBackward, LayoutRole::Plain},
+    {"depth_to_space", depthToSpace, LayoutRole::Plain},
+    {"repeat", repeatElements, LayoutRole::Plain},
+    {"reverse", reverse, LayoutRole::Plain},
+    {"slice", slice, LayoutRole::Plain},
+    {"slice_axis", sliceAxis, LayoutRole::Plain},
+    {"slice_like", sliceLike, LayoutRole::Plain},
+    {"space_to_depth", spaceToDepth, LayoutRole::Plain},
+    {"tile", tile, LayoutRole::Plain},
+    {"transpose", transpose, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kViewsKernels = kRows;
 
 }  // namespace gradc::fast

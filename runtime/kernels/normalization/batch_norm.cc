@@ -4,9 +4,9 @@
 //
 // oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/normalization/batch_norm.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/normalization/channel_moments.h"
-#include "runtime/kernels/factories.h"
 #include "runtime/kernels/normalization/norm_tail.h"
 
 #include <cmath>
@@ -220,5 +220,16 @@ std::unique_ptr<PreparedKernel> batchNormBackwardBehindRelu(const KernelSite &si
 std::unique_ptr<PreparedKernel> batchNormThen(const KernelSite &site, NormTail tail) {
   return make<ForwardKernel>(site, 0, tail);
 }
+
+namespace {
+
+constexpr FastKernelRow kRows[] = {
+    {"BatchNorm", batchNorm, LayoutRole::Same},
+    {"_backward_BatchNorm", batchNormBackward, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kBatchNormKernels = kRows;
 
 }  // namespace gradc::fast

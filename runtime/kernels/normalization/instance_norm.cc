@@ -3,9 +3,10 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/normalization/group_norm.h"
+#include "ops/normalization/instance_norm.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 
 #include <cmath>
 
@@ -136,8 +137,6 @@ std::unique_ptr<PreparedKernel> backward(const KernelSite &site, BackwardInputs 
   return make<BackwardKernel>(site, planOf(site, site.in[at.x], site.in[at.gamma], eps, keepsDeviation), at);
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> groupNorm(const KernelSite &site) {
   return forward(site, groupNormEps(*site.kind), true);
 }
@@ -150,5 +149,16 @@ std::unique_ptr<PreparedKernel> instanceNorm(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> instanceNormBackward(const KernelSite &site) {
   return backward(site, {.x = 3, .gamma = 4, .mean = 1}, instanceNormEps(*site.kind), false);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"GroupNorm", groupNorm, LayoutRole::Plain},
+    {"InstanceNorm", instanceNorm, LayoutRole::Plain},
+    {"_backward_GroupNorm", groupNormBackward, LayoutRole::Plain},
+    {"_backward_InstanceNorm", instanceNormBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kInstanceNormKernels = kRows;
 
 }  // namespace gradc::fast

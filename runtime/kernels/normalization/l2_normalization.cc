@@ -1,8 +1,9 @@
 // L2Normalization and its gradient. Squares are added up in double precision, where they do not overflow.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/factories.h"
+#include "ops/normalization/l2_normalization.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
 #include <cmath>
@@ -76,9 +77,16 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site) { return make<ForwardKernel>(site); }
 std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"L2Normalization", l2Normalization, LayoutRole::Plain},
+    {"_backward_L2Normalization", l2NormalizationBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kL2NormalizationKernels = kRows;
 
 }  // namespace gradc::fast

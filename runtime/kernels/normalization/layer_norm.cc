@@ -2,10 +2,11 @@
 // one, adjacent rows are computed side by side.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/normalization/layer_norm.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
 #include <cmath>
@@ -257,13 +258,20 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> layerNorm(const KernelSite &site) {
   return make<ForwardKernel, StridedForward>(site, 0);
 }
 std::unique_ptr<PreparedKernel> layerNormBackward(const KernelSite &site) {
   return make<BackwardKernel, StridedBackward>(site, 1);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"LayerNorm", layerNorm, LayoutRole::Plain},
+    {"_backward_LayerNorm", layerNormBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kLayerNormKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,8 +1,10 @@
 // softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of another
 // type, are left to the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/factories.h"
+#include "ops/normalization/softmax.h"
+#include "ops/normalization/softmax_activation.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
 using namespace llvm;
@@ -71,8 +73,6 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const SoftmaxAttrs 
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> softmax(const KernelSite &site) {
   return make<ForwardKernel>(site, softmaxAttrs(*site.kind));
 }
@@ -85,5 +85,20 @@ std::unique_ptr<PreparedKernel> softmaxActivation(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> softmaxActivationBackward(const KernelSite &site) {
   return make<BackwardKernel>(site, softmaxActivationAttrs(*site.kind));
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"SoftmaxActivation", softmaxActivation, LayoutRole::Plain},
+    {"_backward_SoftmaxActivation", softmaxActivationBackward, LayoutRole::Plain},
+    {"_backward_log_softmax", softmaxBackward, LayoutRole::Plain},
+    {"_backward_softmax", softmaxBackward, LayoutRole::Plain},
+    {"_backward_softmin", softmaxBackward, LayoutRole::Plain},
+    {"log_softmax", softmax, LayoutRole::Plain},
+    {"softmax", softmax, LayoutRole::Plain},
+    {"softmin", softmax, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kSoftmaxKernels = kRows;
 
 }  // namespace gradc::fast

@@ -2,7 +2,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/class_labels.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
 #include <cmath>
@@ -93,11 +93,18 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> softmaxCrossEntropy(const KernelSite &site) { return make<LossKernel>(site, 0); }
 std::unique_ptr<PreparedKernel> softmaxCrossEntropyBackward(const KernelSite &site) {
   return make<LossBackward>(site, 1);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_softmax_cross_entropy", softmaxCrossEntropyBackward, LayoutRole::Plain},
+    {"softmax_cross_entropy", softmaxCrossEntropy, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kSoftmaxCrossEntropyKernels = kRows;
 
 }  // namespace gradc::fast

@@ -2,7 +2,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/softmax_loss.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
 #include <algorithm>
@@ -71,8 +71,6 @@ template <SoftmaxResult kResult> std::unique_ptr<PreparedKernel> make(const Kern
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return make<SoftmaxResult::Value>(site); }
 /// Inputs x, label[, dy]. With out_grad the result is multiplied by the head gradient, which is left to the reference kernel.
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site) {
@@ -83,5 +81,15 @@ std::unique_ptr<PreparedKernel> softmaxOutputBackward(const KernelSite &site) {
   const bool isOurs = !site.wants(1) && !site.kind->params<SoftmaxOutputParams>().outGrad;
   return isOurs ? make<SoftmaxResult::GradientFromValue>(site) : nullptr;
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"SoftmaxOutput", softmaxOutput, LayoutRole::Plain},
+    {"_SoftmaxOutput_grad", softmaxOutputGrad, LayoutRole::Plain},
+    {"_backward_SoftmaxOutput", softmaxOutputBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kSoftmaxOutputKernels = kRows;
 
 }  // namespace gradc::fast

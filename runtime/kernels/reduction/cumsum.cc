@@ -1,8 +1,9 @@
 // Running sums along an axis, and their gradient, which runs from the end. Rows are divided among threads, adjacent ones are
 // computed side by side; elements are added in order, as in the reference kernel. Tested by tests/runtime/kernels/fast_kernels_test.cc
+#include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
-#include "runtime/kernels/factories.h"
+#include "ops/reduction/cumsum.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
 using namespace llvm;
@@ -56,9 +57,16 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> cumsum(const KernelSite &site) { return make<FromFirst>(site); }
 std::unique_ptr<PreparedKernel> cumsumBackward(const KernelSite &site) { return make<FromLast>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_np_cumsum", cumsumBackward, LayoutRole::Plain},
+    {"_np_cumsum", cumsum, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kCumsumKernels = kRows;
 
 }  // namespace gradc::fast

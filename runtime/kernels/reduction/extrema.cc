@@ -2,7 +2,7 @@
 // result. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
 #include <algorithm>
@@ -110,12 +110,21 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const TensorRef &wh
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> largest(const KernelSite &site) { return make<Largest>(site, site.in[0]); }
 std::unique_ptr<PreparedKernel> smallest(const KernelSite &site) { return make<Smallest>(site, site.in[0]); }
 std::unique_ptr<PreparedKernel> extremumBackward(const KernelSite &site) {
   return make<ExtremumBackward>(site, site.in[1]);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_max", extremumBackward, LayoutRole::Same},
+    {"_backward_min", extremumBackward, LayoutRole::Same},
+    {"max", largest, LayoutRole::Same},
+    {"min", smallest, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kExtremaKernels = kRows;
 
 }  // namespace gradc::fast

@@ -1,9 +1,9 @@
 // Norms over axes and their gradients. Squares are added up in double precision. Where their sums leave its range, the
 // reference kernel computes the norms: it scales rows by their largest element. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/reduction/norm.h"
 #include "ops/reduction/reduce_axes.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
 #include <atomic>
@@ -85,9 +85,16 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> norm(const KernelSite &site) { return make<NormKernel>(site, 0); }
 std::unique_ptr<PreparedKernel> normBackward(const KernelSite &site) { return make<NormBackward>(site, 1); }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_norm", normBackward, LayoutRole::Same},
+    {"norm", norm, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kNormKernels = kRows;
 
 }  // namespace gradc::fast

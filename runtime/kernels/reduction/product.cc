@@ -3,7 +3,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -110,11 +110,20 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> product(const KernelSite &site) { return make<ProductKernel>(site, site.in[0].shape); }
 std::unique_ptr<PreparedKernel> productBackward(const KernelSite &site) {
   return make<ProductBackward>(site, site.in[1].shape);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_nanprod", productBackward, LayoutRole::Plain},
+    {"_backward_prod", productBackward, LayoutRole::Plain},
+    {"nanprod", product, LayoutRole::Plain},
+    {"prod", product, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kProductKernels = kRows;
 
 }  // namespace gradc::fast

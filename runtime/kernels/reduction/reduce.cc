@@ -1,7 +1,7 @@
 // Sums and means over axes, and their gradients, which repeat along axes. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
 using namespace llvm;
@@ -68,8 +68,6 @@ std::unique_ptr<PreparedKernel> repeatOverAxes(const KernelSite &site, bool isMe
                             site.out[0].layout);
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> sum(const KernelSite &site) { return sumOrMean(site, false); }
 std::unique_ptr<PreparedKernel> mean(const KernelSite &site) { return sumOrMean(site, true); }
 std::unique_ptr<PreparedKernel> sumBackward(const KernelSite &site) { return repeatOverAxes(site, false); }
@@ -81,5 +79,21 @@ std::unique_ptr<PreparedKernel> sumDown(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> repeat(const KernelSite &site) {
   return make<RepeatKernel>(site, site.out[0].shape, site.in[0].shape, false, site.out[0].layout);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_mean", meanBackward, LayoutRole::Same},
+    {"_backward_sum", sumBackward, LayoutRole::Same},
+    {"_broadcast_backward", sumDown, LayoutRole::Same},
+    {"_sum_like", sumDown, LayoutRole::Same},
+    {"broadcast_axis", repeat, LayoutRole::Same},
+    {"broadcast_like", repeat, LayoutRole::Same},
+    {"broadcast_to", repeat, LayoutRole::Same},
+    {"mean", mean, LayoutRole::Same},
+    {"sum", sum, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kReduceKernels = kRows;
 
 }  // namespace gradc::fast

@@ -4,7 +4,7 @@
 // If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the gradient
 // reruns the layers. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/rnn/rnn_gradient.h"
 
 #include <algorithm>
@@ -111,8 +111,6 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site) { return make<RnnForward>(site); }
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site) { return make<RnnBackward>(site); }
 
@@ -125,5 +123,15 @@ bool rnnTapeFits(const NodeKind &forward, ArrayRef<Value> forwardInputs, ArrayRe
          (!params.isLstm() || isSame(from.stateCell, to.stateCell)) &&
          (!params.useSequenceLength || isSame(from.lengths, to.lengths));
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"RNN", rnn, LayoutRole::Plain},
+    {"_RNN_grad", rnnBackward, LayoutRole::Plain, {}, {"RNN", rnnTapeFits}},
+    {"_backward_RNN", rnnBackward, LayoutRole::Plain, {}, {"RNN", rnnTapeFits}},
+};
+
+}  // namespace
+
+constinit const FastKernels kRnnKernels = kRows;
 
 }  // namespace gradc::fast

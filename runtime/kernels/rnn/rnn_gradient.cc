@@ -1,9 +1,9 @@
 // Gradients of weights are single products over all times. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/rnn/rnn_gradient.h"
 
+#include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/matrix/column_sums.h"
 #include "runtime/kernels/rnn/rnn_cells.h"
-#include "runtime/kernels/core/threads.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // The product with the input is a single one for all times. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/rnn/rnn_layers.h"
 
-#include "runtime/kernels/rnn/rnn_cells.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/rnn/rnn_cells.h"
 
 #include <algorithm>
 

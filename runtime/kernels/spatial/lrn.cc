@@ -4,9 +4,9 @@
 // a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque workspace.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/normalization/lrn.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 
 #include <cmath>
 
@@ -159,10 +159,18 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> lrn(const KernelSite &site) { return make<ForwardKernel>(site); }
 std::unique_ptr<PreparedKernel> lrnBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
 std::unique_ptr<PreparedKernel> channelWindowSum(const KernelSite &site) { return make<WindowSum>(site); }
+
+constexpr FastKernelRow kRows[] = {
+    {"LRN", lrn, LayoutRole::Same},
+    {"_backward_LRN", lrnBackward, LayoutRole::Same},
+    {"_channel_window_sum", channelWindowSum, LayoutRole::Same},
+};
+
+}  // namespace
+
+constinit const FastKernels kLrnKernels = kRows;
 
 }  // namespace gradc::fast

@@ -8,11 +8,11 @@
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"
-#include "runtime/kernels/matrix/column_sums.h"
-#include "runtime/kernels/dnnl/dnnl_descs.h"
-#include "runtime/kernels/factories.h"
-#include "runtime/kernels/spatial/pooling_loops.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/vector_loops.h"
+#include "runtime/kernels/dnnl/dnnl_descs.h"
+#include "runtime/kernels/matrix/column_sums.h"
+#include "runtime/kernels/spatial/pooling_loops.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -302,8 +302,6 @@ class BackwardKernel : public PreparedKernel {
   DnnlStep positions, step;
 };
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   const PoolingParams &p = site.kind->params<PoolingParams>();
   if (!canHandle(site, p) || (site.out.size() == 2 && site.wants(1))) return nullptr;
@@ -339,5 +337,14 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   });
   return isMade ? std::move(kernel) : nullptr;
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"Pooling", pooling, LayoutRole::Own},
+    {"_backward_Pooling", poolingBackward, LayoutRole::Own},
+};
+
+}  // namespace
+
+constinit const FastKernels kPoolingKernels = kRows;
 
 }  // namespace gradc::fast

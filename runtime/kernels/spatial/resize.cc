@@ -1,9 +1,10 @@
 // Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane; contributions are added up or
 // spread whole rows at a time. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/spatial/adaptive_pooling.h"
+#include "ops/spatial/bilinear_resize.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/small_tables.h"
 
 using namespace llvm;
@@ -223,8 +224,6 @@ bool hasSmallBlends(const KernelSite &site, Dims resized) {
   return isSmallTable(site, resized[2] + resized[3], 2 * sizeof(int64_t) + 2 * sizeof(double));
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> bilinearResize(const KernelSite &site) {
   return hasSmallBlends(site, site.out[0].shape) ? make<BilinearForward>(site) : nullptr;
 }
@@ -237,5 +236,16 @@ std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site) {
   return enlargesMuch(site) ? nullptr : make<AdaptiveBackward>(site);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"_backward_contrib_AdaptiveAvgPooling2D", adaptivePoolingBackward, LayoutRole::Plain},
+    {"_backward_contrib_BilinearResize2D", bilinearResizeBackward, LayoutRole::Plain},
+    {"_contrib_AdaptiveAvgPooling2D", adaptivePooling, LayoutRole::Plain},
+    {"_contrib_BilinearResize2D", bilinearResize, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kResizeKernels = kRows;
 
 }  // namespace gradc::fast

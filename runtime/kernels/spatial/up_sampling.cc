@@ -1,9 +1,10 @@
 // UpSampling by repeating pixels, and its gradient, plane by plane. Bilinear is a deconvolution
 // (runtime/kernels/convolution/deconvolution.cc). Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/layer_attrs.h"
+#include "ops/spatial/up_sampling.h"
+#include "runtime/kernels/convolution/deconvolution.h"
 #include "runtime/kernels/core/channel_loops.h"
-#include "runtime/kernels/factories.h"
+#include "runtime/kernels/core/kernel_row.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -137,13 +138,20 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-}  // namespace
-
 std::unique_ptr<PreparedKernel> upSampling(const KernelSite &site) {
   return upSamplingAttrs(*site.kind).isBilinear ? bilinearUpSampling(site) : make<RepeatKernel>(site);
 }
 std::unique_ptr<PreparedKernel> upSamplingBackward(const KernelSite &site) {
   return upSamplingAttrs(*site.kind).isBilinear ? bilinearUpSamplingBackward(site) : make<SumKernel>(site);
 }
+
+constexpr FastKernelRow kRows[] = {
+    {"UpSampling", upSampling, LayoutRole::Plain},
+    {"_backward_UpSampling", upSamplingBackward, LayoutRole::Plain},
+};
+
+}  // namespace
+
+constinit const FastKernels kUpSamplingKernels = kRows;
 
 }  // namespace gradc::fast

@@ -4,9 +4,9 @@
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"
 
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/block_gradient.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/program/block_attrs.h"
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
 #include "runtime/arrays/elements.h"

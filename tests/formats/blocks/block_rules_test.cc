@@ -2,15 +2,15 @@
 // central differences, for first and second gradients.
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/blocks/block_runs.h"
+#include "tests/support/blocks/rule_samples.h"
 #include "tests/support/drawn/dice.h"
 #include "tests/support/ops/differences.h"
-#include "tests/support/blocks/rule_samples.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/block_gradient.h"
-#include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/tables/gradient_forms.h"
 #include "runtime/arrays/elements.h"
 
 #include <gtest/gtest.h>
@@ -276,7 +276,8 @@ TEST(BlockRules, A_19_EachTypeWithAGradientHasASample) {
     if (row->type == "masked_select") continue;  // refused: the shape of its result depends on values
     if (row->type == "increment") continue;      // its gradient operator counts back: no gradient is in it
     if (row->type == "rnn" || row->type == "warpctc") continue;  // tests/formats/blocks/paddle_values_test.cc
-    if (row->type.contains("_array")) continue;  // tests/formats/blocks/block_array_test.cc, tests/formats/blocks/array_tensor_test.cc
+    if (row->type.contains("_array"))
+      continue;  // tests/formats/blocks/block_array_test.cc, tests/formats/blocks/array_tensor_test.cc
     EXPECT_TRUE(llvm::any_of(ruleSamples(), [&](const RuleSample &sample) { return sample.type == row->type; }))
         << row->type.str();
   }

@@ -1,13 +1,13 @@
 // Large programs of blocks: what reads, differentiates and writes them takes time in proportion to their operators and blocks
 // (CLI-06).
 #include "tests/support/blocks/backward_programs.h"
-#include "tests/support/runs/linear_time.h"
 #include "tests/support/blocks/program_desc_bytes.h"
+#include "tests/support/runs/linear_time.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/graph/graph_of_blocks.h"
 #include "formats/blocks/files/program_desc.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include <gtest/gtest.h>
 

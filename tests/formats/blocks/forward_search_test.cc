@@ -4,8 +4,8 @@
 #include "tests/support/blocks/block_runs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/block_gradient.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 #include "formats/blocks/files/program_desc.h"
 #include "formats/blocks/files/wire_format.h"
 #include "tests/support/blocks/block_programs.h"
+#include "tests/support/blocks/wire_bytes.h"
 #include "tests/support/drawn/dice.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/blocks/wire_bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Arrays of tensors in the steps of `recurrent`, and their gradients both ways.
 #include "tests/support/blocks/backward_programs.h"
-#include "tests/support/ops/differences.h"
 #include "tests/support/blocks/recurrent_programs.h"
+#include "tests/support/ops/differences.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/primitives.h"
-#include "passes/inference/backward_link.h"
 #include "passes/gradient/gradient.h"
+#include "passes/inference/backward_link.h"
 #include "passes/inference/infer.h"
 
 #include "llvm/ADT/StringSet.h"

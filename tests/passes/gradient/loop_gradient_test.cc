@@ -1,8 +1,8 @@
 // Gradients of loops, branches and calls, to any order: the rows of the specification by their numbers, everything else by
 // central differences in float64.
-#include "ir/op/attr_spec.h"
 #include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
+#include "ir/op/attr_spec.h"
 #include "ops/registry.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/unroll/unroll.h"

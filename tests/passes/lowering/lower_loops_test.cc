@@ -8,8 +8,8 @@
 #include "passes/gradient/gradient.h"
 #include "passes/lowering/lower_to.h"
 #include "runtime/session/session.h"
-#include "tests/support/runs/loops.h"
 #include "tests/support/ops/op_table.h"
+#include "tests/support/runs/loops.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Operators of our own in MXNet's words, or a refusal.
 #include "formats/json/graph_table.h"
-#include "ir/rules/grad_rule.h"
 #include "ir/graph/graph_builder.h"
+#include "ir/rules/grad_rule.h"
 #include "passes/lowering/lower_to.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"

@@ -1,12 +1,12 @@
 // Down to the operators of a target, or an error that says what is missing.
-#include "ir/rules/grad_rule.h"
 #include "ir/op/gradient_marks.h"
+#include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/primitives.h"
-#include "passes/order/order_mutation.h"
 #include "passes/lowering/lower_to.h"
+#include "passes/order/order_mutation.h"
 #include "tests/support/ops/derivative.h"
 #include "tests/support/test_graph.h"
 

@@ -1,6 +1,6 @@
 // gradcheck finds right gradients right and wrong ones wrong, for every way a value can be constant or kinked.
-#include "ir/rules/grad_rule.h"
 #include "ir/graph/graph_builder.h"
+#include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/primitives.h"

@@ -1,7 +1,7 @@
 // gradcheck at values that are not just numbers: whole numbers that select elements, roots, runs that prove nothing.
 #include "runtime/gradcheck/gradcheck.h"
-#include "tests/support/test_graph.h"
 #include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 

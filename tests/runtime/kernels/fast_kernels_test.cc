@@ -4,9 +4,9 @@
 
 #include "ops/kit/primitives.h"
 #include "passes/lowering/lower_to.h"
-#include "runtime/kernels/matrix/gemm.h"
 #include "runtime/kernels/convolution/gemm_convolution.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/matrix/gemm.h"
 #include "tests/support/ops/cells.h"
 #include "tests/support/ops/fast_runs.h"
 #include "tests/support/test_graph.h"

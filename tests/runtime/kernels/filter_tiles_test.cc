@@ -3,9 +3,9 @@
 
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/training/trainer.h"
+#include "tests/support/runs/training.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/runs/training.h"
 
 #include "llvm/ADT/STLExtras.h"
 

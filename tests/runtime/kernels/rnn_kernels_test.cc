@@ -1,9 +1,9 @@
 // The fast kernels of RNN: every kind of cell in parts of the batch, with what the forward kernel keeps and without, and
 // what they consist of.
+#include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/elementwise/float_functions.h"
 #include "runtime/kernels/matrix/prepared_product.h"
-#include "runtime/kernels/core/threads.h"
 #include "tests/support/ops/derivative.h"
 #include "tests/support/ops/fast_runs.h"
 #include "tests/support/test_graph.h"

@@ -1,8 +1,8 @@
 // The conversion of filters against oneDNN's own.
 #include "runtime/kernels/dnnl/weight_reorder.h"
 
-#include "runtime/kernels/dnnl/dnnl_step.h"
 #include "runtime/kernels/core/threads.h"
+#include "runtime/kernels/dnnl/dnnl_step.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/backward/append_backward.h"
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/program/block_attrs.h"
 
 namespace gradc::testing {
 

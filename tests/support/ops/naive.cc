@@ -1,10 +1,10 @@
 // The naive interpreter. Tested by tests/passes/gradient/gradient_test.cc and every test of values.
 #include "tests/support/ops/naive.h"
 
-#include "ir/graph/body_flow.h"
 #include "ir/base/error.h"
-#include "ir/rules/inference.h"
 #include "ir/base/number.h"
+#include "ir/graph/body_flow.h"
+#include "ir/rules/inference.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
 

@@ -3,12 +3,12 @@
 
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
-#include "tools/diff/diff.h"
 #include "passes/inference/infer.h"
 #include "passes/lowering/kept_writes.h"
 #include "passes/lowering/lower_to.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
+#include "tools/diff/diff.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

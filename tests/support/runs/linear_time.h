@@ -1,7 +1,7 @@
 // Whether work grows as its input does and no faster, by the clock of the processor, without constants added.
 #pragma once
 
-#include "ir/process_memory.h"
+#include "ir/base/process_memory.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

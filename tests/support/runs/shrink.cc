@@ -1,6 +1,6 @@
 // Making a failing problem smaller, greedily. Tested by tests/networks/differential_test.cc
-#include "tests/support/runs/differential.h"
 #include "tests/support/drawn/jets.h"
+#include "tests/support/runs/differential.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,8 +1,8 @@
 // Tested by tests/tools/cli_test.cc and testdata/cli.
-#include "coverage.h"
+#include "tools/gradc/reference/coverage.h"
 
-#include "missing_order.h"
 #include "drawing/table.h"
+#include "tools/gradc/reference/missing_order.h"
 
 #include "ir/graph/bodies.h"
 #include "runtime/kernels/table.h"

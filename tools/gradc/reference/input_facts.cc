@@ -1,7 +1,7 @@
-#include "input_facts.h"
+#include "tools/gradc/reference/input_facts.h"
 
-#include "missing_order.h"
-#include "operator_facts.h"
+#include "tools/gradc/reference/missing_order.h"
+#include "tools/gradc/reference/operator_facts.h"
 
 #include "ir/base/error.h"
 #include "passes/inference/infer.h"

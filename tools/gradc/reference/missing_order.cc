@@ -1,5 +1,5 @@
 // Trial differentiation of single operators. Tested by tests/tools/cli_test.cc
-#include "missing_order.h"
+#include "tools/gradc/reference/missing_order.h"
 
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"

@@ -1,4 +1,4 @@
-#include "mxnet_differences.h"
+#include "tools/gradc/reference/mxnet_differences.h"
 
 using namespace llvm;
 

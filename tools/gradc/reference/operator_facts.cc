@@ -1,7 +1,7 @@
-#include "operator_facts.h"
+#include "tools/gradc/reference/operator_facts.h"
 
-#include "passes/targets/target.h"
 #include "drawing/table.h"
+#include "passes/targets/target.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,7 +1,7 @@
 // What the operator reference says about a definition, in words. Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "operator_trials.h"
+#include "tools/gradc/reference/operator_trials.h"
 
 #include "ir/op/op.h"
 

@@ -1,7 +1,7 @@
 // Trial lowerings of single operators. Tested by tests/tools/golden_test.cc
-#include "operator_trials.h"
+#include "tools/gradc/reference/operator_trials.h"
 
-#include "missing_order.h"
+#include "tools/gradc/reference/missing_order.h"
 
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"

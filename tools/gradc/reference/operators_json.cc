@@ -1,4 +1,4 @@
-#include "operators_json.h"
+#include "tools/gradc/reference/operators_json.h"
 
 #include "llvm/Support/JSON.h"
 

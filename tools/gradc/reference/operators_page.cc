@@ -1,10 +1,10 @@
-#include "operators_page.h"
+#include "tools/gradc/reference/operators_page.h"
 
-#include "input_facts.h"
-#include "mxnet_differences.h"
-#include "operator_facts.h"
-#include "operator_trials.h"
-#include "shape_facts.h"
+#include "tools/gradc/reference/input_facts.h"
+#include "tools/gradc/reference/mxnet_differences.h"
+#include "tools/gradc/reference/operator_facts.h"
+#include "tools/gradc/reference/operator_trials.h"
+#include "tools/gradc/reference/shape_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

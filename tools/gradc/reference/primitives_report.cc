@@ -1,7 +1,7 @@
 // The list of primitives, and what every other operator ends in. Tested by tests/tools/golden_test.cc
-#include "primitives_report.h"
+#include "tools/gradc/reference/primitives_report.h"
 
-#include "operator_trials.h"
+#include "tools/gradc/reference/operator_trials.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

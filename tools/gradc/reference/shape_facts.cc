@@ -1,6 +1,6 @@
-#include "shape_facts.h"
+#include "tools/gradc/reference/shape_facts.h"
 
-#include "missing_order.h"
+#include "tools/gradc/reference/missing_order.h"
 
 #include "ir/base/error.h"
 #include "passes/inference/infer.h"

@@ -1,5 +1,5 @@
 // The progress line: a thread that wakes once a second.
-#include "progress.h"
+#include "tools/gradc/train/progress.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -1,5 +1,5 @@
 // Tested by tests/tools/train_cli_test.cc
-#include "train_report.h"
+#include "tools/gradc/train/train_report.h"
 
 #include "ir/base/error.h"
 

@@ -1,9 +1,9 @@
 // Tested by tests/tools/train_cli_test.cc
-#include "run_inputs.h"
-#include "train_setup.h"
+#include "tools/gradc/train/train_setup.h"
+#include "tools/gradc/verbs/run_inputs.h"
 
 #include "ir/base/error.h"
-#include "runtime/session/keys.h"
+#include "runtime/executor/keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

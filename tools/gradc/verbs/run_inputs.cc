@@ -1,5 +1,5 @@
 // Reading of NPY and NPZ bindings. Tested by tests/tools/cli_test.cc
-#include "run_inputs.h"
+#include "tools/gradc/verbs/run_inputs.h"
 
 #include "runtime/kernels/core/processors.h"
 

@@ -1,5 +1,5 @@
 // Tested by tests/tools/cli_test.cc
-#include "run_profile.h"
+#include "tools/gradc/verbs/run_profile.h"
 
 #include "ir/graph/body_flow.h"
 

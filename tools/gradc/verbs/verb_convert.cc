@@ -1,6 +1,6 @@
 // `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by tests/tools/cli_test.cc
-#include "verbs.h"
 #include "drawing/table.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "ir/base/error.h"
 #include "ir/graph/text.h"

@@ -1,6 +1,6 @@
 // `gradc diff`: structural comparison. Tested by tests/tools/cli_test.cc
-#include "verbs.h"
 #include "drawing/table.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "ir/base/error.h"
 #include "tools/diff/diff.h"

@@ -1,12 +1,12 @@
 // `gradc grad`: the gradient of a graph, as a graph. Tested by tests/tools/cli_test.cc and testdata/cli.
-#include "block_grad.h"
-#include "gradient_flags.h"
-#include "variable_hints.h"
-#include "verbs.h"
+#include "tools/gradc/gradient_flags.h"
+#include "tools/gradc/variable_hints.h"
+#include "tools/gradc/verbs/block_grad.h"
+#include "tools/gradc/verbs/verbs.h"
 
+#include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
-#include "ir/base/error.h"
 #include "ir/rules/verify.h"
 #include "ops/control/relocated.h"
 #include "passes/gradient/higher_order/retain_inside.h"

@@ -1,9 +1,9 @@
 // `gradc gradcheck`: gradients against central differences. Tested by tests/tools/cli_test.cc
-#include "gradient_flags.h"
-#include "progress.h"
-#include "run_inputs.h"
-#include "verbs.h"
 #include "drawing/table.h"
+#include "tools/gradc/gradient_flags.h"
+#include "tools/gradc/train/progress.h"
+#include "tools/gradc/verbs/run_inputs.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "ir/base/error.h"
 #include "runtime/gradcheck/gradcheck.h"

@@ -1,6 +1,6 @@
 // `gradc infer`: shapes, dtypes and storage of every entry. Tested by tests/tools/cli_test.cc
-#include "verbs.h"
 #include "drawing/table.h"
+#include "tools/gradc/verbs/verbs.h"
 
 using namespace llvm;
 

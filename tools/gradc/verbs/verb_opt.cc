@@ -1,6 +1,6 @@
 // `gradc opt`: passes that a user requests by name. Tested by tests/tools/cli_test.cc
-#include "variable_hints.h"
-#include "verbs.h"
+#include "tools/gradc/variable_hints.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "ops/registry.h"
 #include "passes/unroll/unroll.h"

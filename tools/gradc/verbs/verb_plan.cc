@@ -1,13 +1,13 @@
 // `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/tools/cli_test.cc
-#include "verbs.h"
 #include "drawing/plan_svg.h"
 #include "drawing/table.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "formats/json/writer.h"
-#include "ir/graph/bodies.h"
-#include "ir/graph/body_flow.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/body_flow.h"
 #include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/Format.h"

@@ -1,9 +1,9 @@
 // `gradc run`: executes a graph. Tested by tests/tools/cli_test.cc
-#include "progress.h"
-#include "run_inputs.h"
-#include "run_profile.h"
-#include "verbs.h"
 #include "drawing/table.h"
+#include "tools/gradc/train/progress.h"
+#include "tools/gradc/verbs/run_inputs.h"
+#include "tools/gradc/verbs/run_profile.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"

@@ -1,11 +1,11 @@
 // `gradc show`: a graph for people. Tested by tests/tools/cli_test.cc
-#include "verbs.h"
 #include "drawing/graph_drawing.h"
 #include "drawing/table.h"
+#include "tools/gradc/verbs/verbs.h"
 
-#include "ir/graph/body_roles.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
+#include "ir/graph/body_roles.h"
 #include "ir/graph/text.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -1,7 +1,7 @@
 // `gradc train`: trains a network. Tested by tests/tools/train_cli_test.cc and testdata/cli.
-#include "train_report.h"
-#include "train_setup.h"
-#include "verbs.h"
+#include "tools/gradc/train/train_report.h"
+#include "tools/gradc/train/train_setup.h"
+#include "tools/gradc/verbs/verbs.h"
 
 #include "formats/json/writer.h"
 #include "ir/base/count_of.h"

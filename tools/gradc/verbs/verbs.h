@@ -2,7 +2,7 @@
 // Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tool.h"
+#include "tools/gradc/tool.h"
 
 namespace gradc {
 

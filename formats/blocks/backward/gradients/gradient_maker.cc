@@ -2,8 +2,8 @@
 #include "formats/blocks/backward/gradients/gradient_maker.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/tables/op_slots.h"
 #include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/tables/op_slots.h"
 
 using namespace llvm;
 

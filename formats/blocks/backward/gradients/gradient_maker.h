@@ -2,8 +2,8 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
-#include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/program/gradient_names.h"
+#include "formats/blocks/tables/gradient_forms.h"
 #include "ir/graph/context.h"
 
 namespace gradc {

@@ -1,9 +1,9 @@
 // Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #include "formats/blocks/backward/gradients/gradient_reads.h"
 
-#include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/backward/gradients/saved_names.h"
 #include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/tables/gradient_forms.h"
 
 using namespace llvm;
 

@@ -4,15 +4,15 @@
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/blocks/block_runs.h"
-#include "tests/support/drawn/dice.h"
-#include "tests/support/ops/differences.h"
 #include "tests/support/blocks/draw_blocks.h"
 #include "tests/support/blocks/program_desc_bytes.h"
+#include "tests/support/drawn/dice.h"
+#include "tests/support/ops/differences.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/graph/block_gradient.h"
 #include "formats/blocks/backward/minimize.h"
+#include "formats/blocks/graph/block_gradient.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include "llvm/ADT/StringSet.h"
 

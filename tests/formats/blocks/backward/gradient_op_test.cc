@@ -5,8 +5,8 @@
 #include "tests/support/blocks/block_runs.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/graph/graph_of_blocks.h"
+#include "formats/blocks/program/block_attrs.h"
 
 #include <gtest/gtest.h>
 

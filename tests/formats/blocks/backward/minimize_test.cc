@@ -5,8 +5,8 @@
 #include "tests/support/blocks/recorded_arrays.h"
 #include "tests/support/test_graph.h"
 
-#include "formats/blocks/graph/graph_of_blocks.h"
 #include "formats/blocks/backward/minimize.h"
+#include "formats/blocks/graph/graph_of_blocks.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 

@@ -1,6 +1,4 @@
-// Counter-based random numbers. Tested by tests/runtime/kernels/kernel_test.cc
-#include "ir/rules/kernel.h"
-
+// Tested by tests/runtime/kernels/kernel_test.cc
 #include "ir/tensor/random_stream.h"
 
 namespace gradc {

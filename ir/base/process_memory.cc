@@ -1,5 +1,5 @@
 // Two settings of glibc's malloc; measured in docs/performance.md.
-#include "ir/process_memory.h"
+#include "ir/base/process_memory.h"
 
 #include <cstdlib>
 

@@ -1,6 +1,5 @@
-// Canonical text of JSON values, and of the strings of every file written.
-//
-// `JsonText` collects parser events back into text, for values that are kept without being understood. Tested by
+// Canonical text of JSON values: parser events collected back into text, for values that are kept without being
+// understood. Tested by
 // tests/formats/json/json_reader_test.cc and tests/formats/json/json_writer_test.cc
 #pragma once
 
@@ -13,13 +12,6 @@
 #include <vector>
 
 namespace gradc {
-
-/// True when `text` can be put between quotes as it is.
-bool needsNoEscape(llvm::StringRef text);
-/// Appends `text` with the escapes \" \\ \n \r \t; other control characters, which no host accepts, as \u00XX.
-void appendEscaped(std::string &to, llvm::StringRef text);
-/// Appends `"text"`, escaped.
-void appendQuoted(std::string &to, llvm::StringRef text);
 
 /// Rebuilds one JSON value as text: `", "` between elements, `": "` after keys, numbers as the file spells them.
 class JsonText {

@@ -1,0 +1,4 @@
+// What tests include besides, most often first.
+#pragma once
+
+#include <gtest/gtest.h>
