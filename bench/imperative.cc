@@ -1,4 +1,5 @@
-// The tape: the cost of a recorded call and of a backward pass, on 200 operators over 8 elements and on a small network.
+// The tape: the cost of a recorded call and of a backward pass, on 200 operators over 8 elements and on a small
+// network.
 #include "imperative/imperative.h"
 #include "ops/registry.h"
 
@@ -142,7 +143,8 @@ void networkStep(benchmark::State &state) {
 }
 BENCHMARK(networkStep)->Name("imperative/step of 8 dense layers of 64");
 
-/// Peak growth of the heap, sampled after the forward and after the backward pass of ten steps. The Context is not counted.
+/// Peak growth of the heap, sampled after the forward and after the backward pass of ten steps. The Context is not
+/// counted.
 template <class Subject, class Step> void peakMemory(benchmark::State &state, Step step) {
   auto heapBytes = [] {
     const struct mallinfo2 info = mallinfo2();

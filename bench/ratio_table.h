@@ -11,8 +11,8 @@ namespace gradc::bench {
 class RatioTable : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run> &reports) override;
-  /// Prints stage time over the yardstick per family and size, scaling from 10^5 to 10^6, and bytes a node; false when a
-  /// limit that applies (10^6 nodes) is exceeded.
+  /// Prints stage time over the yardstick per family and size, scaling from 10^5 to 10^6, and bytes a node; false when
+  /// a limit that applies (10^6 nodes) is exceeded.
   bool printRatios();
 
  private:

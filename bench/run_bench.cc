@@ -1,9 +1,9 @@
 // Benchmarks of whole networks: `prepare/NAME` is gradient, shapes and memory plan from the forward graph in memory,
 // `step/NAME/BACKEND` one training step in float32.
 //
-// Two networks are built in; GRADC_BENCH_MODEL, a symbol file, adds a third under the name `model`, and GRADC_BENCH_SHAPE
-// (such as 16,3,32,32) is the shape of its `data`. GRADC_BENCH_THREADS is the number of threads, 1 by default. These
-// benchmarks have no limits: they are compared with other programs (bench/peers.py).
+// Two networks are built in; GRADC_BENCH_MODEL, a symbol file, adds a third under the name `model`, and
+// GRADC_BENCH_SHAPE (such as 16,3,32,32) is the shape of its `data`. GRADC_BENCH_THREADS is the number of threads, 1 by
+// default. These benchmarks have no limits: they are compared with other programs (bench/peers.py).
 #include "bench/run_bench.h"
 
 #include "formats/json/reader.h"

@@ -1,8 +1,7 @@
 // A graph as a picture: SVG, ready to look at, and Graphviz, for those who want to lay it out themselves.
 //
-// Both show forward and gradient side by side (graph_layout.h), and below the graph each body once, however many nodes contain
-// it. The same graph gives the same bytes.
-// Tested by tests/tools/drawing_test.cc
+// Both show forward and gradient side by side (graph_layout.h), and below the graph each body once, however many nodes
+// contain it. The same graph gives the same bytes. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "ir/graph/bodies.h"
@@ -22,8 +21,8 @@ struct Drawing {
 
 /// A panel per graph, titled with the path to it.
 void drawSvg(llvm::raw_ostream &os, const Drawing &drawing);
-/// Gradient nodes have the rank of their forward node; their edges do not take part in the ranking. Bodies are clusters inside
-/// that of the first graph that has them, and every node points to its bodies.
+/// Gradient nodes have the rank of their forward node; their edges do not take part in the ranking. Bodies are clusters
+/// inside that of the first graph that has them, and every node points to its bodies.
 void drawDot(llvm::raw_ostream &os, const Drawing &drawing);
 
 /// "@1 node 'loop' > body".

@@ -50,8 +50,8 @@ class LayoutBuilder {
     for (Value head : graph.heads()) layout.host[head.node] = NodeId();
   }
 
-  // The forward node that a node was generated for: its origin or, in files without origins, the first control dependency of a
-  // fused gradient operator.
+  // The forward node that a node was generated for: its origin or, in files without origins, the first control
+  // dependency of a fused gradient operator.
   NodeId originOf(NodeId n) const {
     if (graph.origin(n).isValid()) return graph.origin(n);
     const bool isLinked = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
@@ -134,8 +134,8 @@ class LayoutBuilder {
     return layout.lane[n] == Lane::Gradient ? layout.numRows - 1 - layout.row[n] : layout.row[n];
   }
 
-  // A node continues the column of the source with the longest path to it; a source is continued by the reader with the longest
-  // path onwards. Chains are where both agree.
+  // A node continues the column of the source with the longest path to it; a source is continued by the reader with the
+  // longest path onwards. Chains are where both agree.
   std::vector<Chain> findChains(ArrayRef<NodeId> nodes) const {
     NodeMap<uint32_t> toEnd(graph, 0), fromStart(graph, 0);
     NodeMap<NodeId> next(graph, NodeId()), previous(graph, NodeId());

@@ -1,11 +1,11 @@
 // Places the nodes of a drawing on a grid of rows and columns, forward and gradient side by side.
 //
-// Lanes, from left to right: forward nodes, gradient nodes, updates that follow them. Forward nodes flow down, one row per
-// step of the longest path. A gradient node goes in the row of its forward node; of several, the last one is level with it and
-// those that feed it are below, so gradients flow up. Within a lane, chains of nodes keep their column and a branch takes the
-// nearest column that is free while it lasts, as in a drawing of a version history: near linear, straight where the network
-// is, nothing random. Variables and constants have no cell of their own; they go beside their first reader. Nothing here
-// depends on pixels. Tested by tests/tools/drawing_test.cc
+// Lanes, from left to right: forward nodes, gradient nodes, updates that follow them. Forward nodes flow down, one row
+// per step of the longest path. A gradient node goes in the row of its forward node; of several, the last one is level
+// with it and those that feed it are below, so gradients flow up. Within a lane, chains of nodes keep their column and
+// a branch takes the nearest column that is free while it lasts, as in a drawing of a version history: near linear,
+// straight where the network is, nothing random. Variables and constants have no cell of their own; they go beside
+// their first reader. Nothing here depends on pixels. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "ir/graph/tables.h"

@@ -1,8 +1,8 @@
 // The coordinates of a drawing in pixels: boxes on the grid of a GraphLayout, and edges as polylines between them.
 //
 // Edges run where no box can be: horizontally in the gaps between rows, vertically in the gutters between columns, or
-// straight down a column that is empty there. Each gap and gutter has as many tracks as its edges need side by side; edges
-// that carry the same value share one. n log n in the number of edges. Tested by tests/tools/drawing_test.cc
+// straight down a column that is empty there. Each gap and gutter has as many tracks as its edges need side by side;
+// edges that carry the same value share one. n log n in the number of edges. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "drawing/graph_layout.h"

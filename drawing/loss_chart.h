@@ -1,7 +1,7 @@
 // The picture of a training run: loss over steps, and the metric below, as one SVG file.
 //
-// The steps are a faint line, their running mean a strong one, evaluations are dots on a line. The loss has a logarithmic
-// axis when it spans more than a factor of 20. Tested by tests/tools/train_cli_test.cc
+// The steps are a faint line, their running mean a strong one, evaluations are dots on a line. The loss has a
+// logarithmic axis when it spans more than a factor of 20. Tested by tests/tools/train_cli_test.cc
 #pragma once
 
 #include "runtime/training/objective.h"

@@ -1,5 +1,5 @@
-// A memory plan as a picture: addresses upwards, steps to the right, one area per value for as long as it owns its bytes.
-// The bound, the arena and the sum of live bytes are lines over it. Tested by tests/tools/drawing_test.cc
+// A memory plan as a picture: addresses upwards, steps to the right, one area per value for as long as it owns its
+// bytes. The bound, the arena and the sum of live bytes are lines over it. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "passes/memory/lifetimes.h"

@@ -21,9 +21,9 @@ std::string number(double value);
 /// "1,234,567".
 std::string grouped(int64_t value);
 
-/// Starts a page of the given size with the style sheet. Classes: t1 t2 t3 (text: strong, plain, faint), mid end (anchors), and
-/// for areas variable aux operator backward sum other update head scratch; for lines forward gradient saved control axis
-/// grid bound.
+/// Starts a page of the given size with the style sheet. Classes: t1 t2 t3 (text: strong, plain, faint), mid end
+/// (anchors), and for areas variable aux operator backward sum other update head scratch; for lines forward gradient
+/// saved control axis grid bound.
 void open(llvm::raw_ostream &os, double width, double height, llvm::StringRef title);
 void close(llvm::raw_ostream &os);
 

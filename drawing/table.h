@@ -12,8 +12,8 @@
 
 namespace gradc {
 
-/// Columns are as wide as their widest cell, two spaces apart; a column of which every cell is a number is flush right. Cells
-/// are `printable`.
+/// Columns are as wide as their widest cell, two spaces apart; a column of which every cell is a number is flush right.
+/// Cells are `printable`.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : header(std::move(header)) {}

@@ -1,6 +1,6 @@
-// Backward: collect the history of the ys, find or compile the plan for its structure, run it, deliver the gradients to their
-// marks, clear the history. Until delivery nothing of the user's has changed (RET-05).
-// Tested by tests/imperative/imperative_test.cc
+// Backward: collect the history of the ys, find or compile the plan for its structure, run it, deliver the gradients to
+// their marks, clear the history. Until delivery nothing of the user's has changed (RET-05). Tested by
+// tests/imperative/imperative_test.cc
 #include "imperative/deep_stack.h"
 #include "imperative/plans/replay.h"
 #include "imperative/tape/heap_bytes.h"
@@ -79,7 +79,8 @@ class Run {
     return Error::success();
   }
 
-  /// Finds the values whose gradients code of the host sees. Scratch::marks must hold the targets of the delivery, if any.
+  /// Finds the values whose gradients code of the host sees. Scratch::marks must hold the targets of the delivery, if
+  /// any.
   void listTaps() {
     std::vector<uint32_t> &resultOf = scratch->host.resultOf;  // by leaf
     resultOf.assign(scratch->collected.leaves().size(), Plan::kNone);
@@ -206,7 +207,8 @@ class Run {
     return Error::success();
   }
 
-  /// A plan that is not running: a backward inside a hook of another one with the same structure gets a plan of its own.
+  /// A plan that is not running: a backward inside a hook of another one with the same structure gets a plan of its
+  /// own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
     if (!plan) engine.droppedAtMiss = engine.signatures.numDropped();

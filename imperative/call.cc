@@ -123,7 +123,8 @@ class Caller {
     return Error::success();
   }
 
-  /// Whether the result is to be known as what a backward made of untracked values. The call is recorded, too, but for graphs.
+  /// Whether the result is to be known as what a backward made of untracked values. The call is recorded, too, but for
+  /// graphs.
   bool isDerived() const {
     return request.keepsDerived && !signature->isRandom && !signature->isHostCode && !hasEffects(*signature->handle);
   }

@@ -121,7 +121,8 @@ Error onAnotherStack(function_ref<Error()> work) {
       mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
     return Failure(ErrorKind::TooLarge, "no memory for the stack of a backward inside of another");
-  // A page that cannot be protected, as at the system's limit of mappings, would let an overflow write into other memory.
+  // A page that cannot be protected, as at the system's limit of mappings, would let an overflow write into other
+  // memory.
   if (mprotect(memory, kGuardBytes, PROT_NONE) != 0) {
     munmap(memory, kStackBytes);
     return Failure(ErrorKind::TooLarge, "no guard for the stack of a backward inside of another");

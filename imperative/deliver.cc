@@ -28,8 +28,8 @@ void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Stor
 
 }  // namespace
 
-// REQ-04: a gradient with request `add` is computed in full, then added once. Memory that others see is not written, unless it
-// is the caller's own.
+// REQ-04: a gradient with request `add` is computed in full, then added once. Memory that others see is not written,
+// unless it is the caller's own.
 Error Engine::addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before) {
   if (mark.request != Request::Add || !before) return Error::success();
   const Tensor operands[] = {before, gradient};

@@ -46,8 +46,8 @@ inline bool isDerived(const TensorImpl &impl) {
   return impl.isDerived && (!impl.storage || impl.storage->version.load(std::memory_order_relaxed) == 0);
 }
 
-/// Where an input of a call comes from, with a reference to it. `mask`: the bits of TensorImpl::tracked that count. Engine::
-/// makeMarks comes first.
+/// Where an input of a call comes from, with a reference to it. `mask`: the bits of TensorImpl::tracked that count.
+/// Engine:: makeMarks comes first.
 Edge edgeOf(TensorImpl &impl, uint8_t mask);
 
 /// The working memory of one backward, reused by the next: a steady step allocates nothing.
@@ -98,8 +98,8 @@ class BufferMarks {
   size_t number = 0, limit = 16;  // at this number, marks without other references are dropped
 };
 
-/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other alive until the gradient
-/// is replaced, or until the end of the Imperative, which removes the histories.
+/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other alive until the
+/// gradient is replaced, or until the end of the Imperative, which removes the histories.
 class RecordedGradients {
  public:
   RecordedGradients() = default;
@@ -115,8 +115,8 @@ class RecordedGradients {
   size_t limit = 16;  // at this size, marks without such a gradient are dropped
 };
 
-/// What every entry of the API does: holds the lock while `work` runs, and turns exceptions into errors. E-21 for a call by a
-/// function of the host's operator, which runs with the lock held.
+/// What every entry of the API does: holds the lock while `work` runs, and turns exceptions into errors. E-21 for a
+/// call by a function of the host's operator, which runs with the lock held.
 template <class Work> auto entering(Store &store, const char *what, Work work) -> decltype(work()) {
   return catching(what, [&]() -> decltype(work()) {
     StoreLock lock(store);
@@ -163,8 +163,8 @@ class Engine {
   static uint8_t trackedMask(const Modes &modes) {
     return modes.recording == Recording::Off ? 0 : modes.recording == Recording::On ? kTracked : kTrackedByLeaf;
   }
-  /// E-19 for a tensor whose history a write would contradict. `isTarget`: the call that writes becomes its history, if the
-  /// policy allows that and no other tensor shares the memory.
+  /// E-19 for a tensor whose history a write would contradict. `isTarget`: the call that writes becomes its history, if
+  /// the policy allows that and no other tensor shares the memory.
   llvm::Error checkWritable(const TensorImpl &impl, const Modes &modes, bool isTarget) const;
   /// A tensor of its own for what another one is now: memory, mark, and history as far as `mask` counts it.
   llvm::Expected<Tensor> snapshot(const TensorImpl &impl, uint8_t mask);
@@ -201,23 +201,26 @@ class Engine {
   DenseMap<uint64_t, llvm::SmallVector<Kind, 1>> functionKinds;  // by hash
   DenseMap<const TensorImpl *, int64_t> outputOf;  // what a function took and gave: the output that it is, or -1
 
-  /// The mark of a tensor, made if there is none. The call of a computed tensor is linked to it, for the delivery of its gradient
-  /// and for hooks; tensors that are the same output of a call have one mark.
+  /// The mark of a tensor, made if there is none. The call of a computed tensor is linked to it, for the delivery of
+  /// its gradient and for hooks; tensors that are the same output of a call have one mark.
   llvm::Expected<Mark *> tiedMarkOf(TensorImpl &impl);
   /// The kind of an operator without attributes; `known` caches it.
   KindRow *kindOf(const OpDef &op, Kind &known);
-  /// The kind of a call of the host's code (function_op.h). BadAttribute for more inputs or outputs than those may have.
+  /// The kind of a call of the host's code (function_op.h). BadAttribute for more inputs or outputs than those may
+  /// have.
   llvm::Expected<KindRow *> functionKind(const OpDef &op, llvm::StringRef name, size_t numArgs, size_t numOutputs);
   /// Flags that are off.
   std::shared_ptr<bool[]> makeFlags(size_t number) {
     return std::allocate_shared<bool[]>(PoolAllocator<bool>(store), number);
   }
-  /// Zeros that x has nothing to do with, but which have a history, so that the next order of gradients is zero as well (HO-08).
+  /// Zeros that x has nothing to do with, but which have a history, so that the next order of gradients is zero as well
+  /// (HO-08).
   llvm::Expected<Tensor> trackedZeros(const Tensor &x);
   llvm::Error growWorkspace(size_t bytes);
   /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with `before`.
   llvm::Error addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before);
-  /// Delivers a gradient to a mark that was not dropped; `isRecorded`: it has a history of its own, and is the sum already.
+  /// Delivers a gradient to a mark that was not dropped; `isRecorded`: it has a history of its own, and is the sum
+  /// already.
   void deliver(Mark &mark, Tensor gradient, bool isRecorded);
 };
 

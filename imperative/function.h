@@ -13,9 +13,9 @@
 //   };
 //   Expected<TensorList> y = im.apply(times, {a, b});
 //
-// Both run without the lock of the Imperative. `forward` records nothing; what `backward` calls is recorded with createGraph,
-// so that it can be differentiated again. Errors of the host come back as they are.
-// Tested by tests/imperative/imperative_function_test.cc
+// Both run without the lock of the Imperative. `forward` records nothing; what `backward` calls is recorded with
+// createGraph, so that it can be differentiated again. Errors of the host come back as they are. Tested by
+// tests/imperative/imperative_function_test.cc
 #pragma once
 
 #include "imperative/tape/tensor.h"
@@ -37,8 +37,8 @@ class FunctionContext {
       : call(std::move(call)), needs(std::move(needs)) {}
 
   // ---- for `forward`
-  /// Sets what `saved` returns, gaps included: inputs and outputs with their history. The last list counts; none does after
-  /// `forward`. Values that may not be kept, or that were overwritten, are errors as for operators (E-31).
+  /// Sets what `saved` returns, gaps included: inputs and outputs with their history. The last list counts; none does
+  /// after `forward`. Values that may not be kept, or that were overwritten, are errors as for operators (E-31).
   void save(Tensors values) const;
   /// The output is not tracked.
   void markNonDifferentiable(size_t output) const;
@@ -64,9 +64,9 @@ struct Function {
   std::string name;  // for messages
   /// Its outputs: no more than 2^16, each a tensor (E-14).
   std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors inputs)> forward;
-  /// Maps one gradient per output to one per input, which has the input's type (E-39) and its shape or one that sums down to it
-  /// (E-57), or is a null Tensor, which contributes nothing. Another number of gradients is E-46, unless the surplus ones are
-  /// null. Called at most once per backward, and not if no gradient arrives.
+  /// Maps one gradient per output to one per input, which has the input's type (E-39) and its shape or one that sums
+  /// down to it (E-57), or is a null Tensor, which contributes nothing. Another number of gradients is E-46, unless the
+  /// surplus ones are null. Called at most once per backward, and not if no gradient arrives.
   std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors gradients)> backward;
   bool isOnceDifferentiable = false;  // with createGraph `backward` is not recorded, and its gradient is E-02
 };

@@ -13,7 +13,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Whether a value of one shape can be summed down to the other: axes that are missing or have one element are summed over.
+/// Whether a value of one shape can be summed down to the other: axes that are missing or have one element are summed
+/// over.
 bool sumsDownTo(Dims from, Dims to) {
   if (to.size() > from.size()) return false;
   const Dims last = from.take_back(to.size());
@@ -80,8 +81,8 @@ Expected<Tensor> zerosOf(Engine &engine, OperandType type) {
   return zeros;
 }
 
-/// Records what a function that is only once differentiable has computed, as a call without a gradient that reads the operands
-/// of the function and of its gradient.
+/// Records what a function that is only once differentiable has computed, as a call without a gradient that reads the
+/// operands of the function and of its gradient.
 Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradients, MutableArrayRef<Tensor> results) {
   std::vector<uint64_t> &key = engine.callKey;
   key.assign({0});

@@ -28,8 +28,8 @@ Error checkHook(const Engine &engine, const Tensor &x, const TensorHook &hook) {
   return Error::success();
 }
 
-/// The hooks of the tensor's mark, made if there are none. What the host put into them is destroyed without the lock, like
-/// foreign memory.
+/// The hooks of the tensor's mark, made if there are none. What the host put into them is destroyed without the lock,
+/// like foreign memory.
 Expected<HookList *> hooksOf(Engine &engine, TensorImpl &impl) {
   Expected<Mark *> mark = engine.tiedMarkOf(impl);
   if (!mark) return mark.takeError();

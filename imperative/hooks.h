@@ -1,13 +1,12 @@
-// Code of the host that runs while gradients are computed: hooks of tensors, hooks of leaves whose gradient has arrived, and
-// callbacks at the end of a backward.
+// Code of the host that runs while gradients are computed: hooks of tensors, hooks of leaves whose gradient has
+// arrived, and callbacks at the end of a backward.
 //
-//   HookHandle handle = cantFail(im.addHook(x, [](const Tensor &gradient) -> Expected<Tensor> { return scaled(gradient); }));
-//   cantFail(im.backward({loss}, {}));
-//   handle.remove();
+//   HookHandle handle = cantFail(im.addHook(x, [](const Tensor &gradient) -> Expected<Tensor> { return
+//   scaled(gradient); })); cantFail(im.backward({loss}, {})); handle.remove();
 //
-// The lock of the Imperative is not held while such code runs: it may call operators, run another backward, drop tensors.
-// It runs with recording off, unless the gradients are recorded (createGraph).
-// Tested by tests/imperative/imperative_hooks_test.cc
+// The lock of the Imperative is not held while such code runs: it may call operators, run another backward, drop
+// tensors. It runs with recording off, unless the gradients are recorded (createGraph). Tested by
+// tests/imperative/imperative_hooks_test.cc
 #pragma once
 
 #include "imperative/tape/tensor.h"
@@ -18,8 +17,8 @@
 
 namespace gradc {
 
-/// Sees the gradient of a tensor, the sum of all contributions, before anything reads it (HOOK-02). A tensor that it returns
-/// replaces the gradient; no tensor leaves it as it is. An error ends the backward, which returns it unchanged.
+/// Sees the gradient of a tensor, the sum of all contributions, before anything reads it (HOOK-02). A tensor that it
+/// returns replaces the gradient; no tensor leaves it as it is. An error ends the backward, which returns it unchanged.
 using TensorHook = std::function<llvm::Expected<Tensor>(const Tensor &gradient)>;
 using FinalCallback = std::function<llvm::Error()>;
 
@@ -45,8 +44,8 @@ class HookHandle {
  public:
   HookHandle() = default;  // of no hook
   explicit HookHandle(std::weak_ptr<HookEntry> entry) : entry(std::move(entry)) {}
-  /// False if the hook was removed before, or its tensor is gone. Inside a hook it takes effect for hooks that come later in the
-  /// same run (HOOK-04). The function is destroyed, at the end of its call if it is running.
+  /// False if the hook was removed before, or its tensor is gone. Inside a hook it takes effect for hooks that come
+  /// later in the same run (HOOK-04). The function is destroyed, at the end of its call if it is running.
   bool remove();
 
  private:
@@ -56,8 +55,8 @@ class HookHandle {
 /// Replaced as a whole when one is added, so that a run keeps those it began with.
 using HookRows = std::shared_ptr<const Pooled<std::shared_ptr<HookEntry>>>;
 
-/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated. In the pool, as
-/// they are themselves.
+/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated. In the
+/// pool, as they are themselves.
 struct HookList {
   Store *store;
   HookRows before, after;

@@ -44,32 +44,33 @@ class HostRun {
   /// Releases everything that belongs to the host.
   void end();
 
-  /// `isNeeded`: any code of the host may run. `keepsValues`: there are hooks before the accumulation, so an error has to leave
-  /// the tape as it was. Hooks after the accumulation give that up, and the plan knows of functions.
+  /// `isNeeded`: any code of the host may run. `keepsValues`: there are hooks before the accumulation, so an error has
+  /// to leave the tape as it was. Hooks after the accumulation give that up, and the plan knows of functions.
   bool isNeeded() const { return hasFunctions || !scratch.taps.empty(); }
   bool hasFunctionsAtAll() const { return hasFunctions; }
   bool keepsValues() const { return hasHooksBefore; }
   void addTap(const HostScratch::Tap &tap);
   void setHasFunctions() { hasFunctions = true; }
-  /// Holds what was collected, and the marks and head gradients: from now on the host may release them, or clear the history.
+  /// Holds what was collected, and the marks and head gradients: from now on the host may release them, or clear the
+  /// history.
   void hold(const Collected &collected, llvm::ArrayRef<Mark *> marks, Tensors heads);
   /// The state that a collected call had then.
   Storage *stateOf(size_t call) const { return scratch.states[call]; }
 
-  /// Runs the hooks of a tap, each on the result of the one before. E-44, E-38 and E-39 for what a hook returns, and its own
-  /// error.
+  /// Runs the hooks of a tap, each on the result of the one before. E-44, E-38 and E-39 for what a hook returns, and
+  /// its own error.
   llvm::Error runHooks(size_t tap, Tensor &gradient);
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
-  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived. `wanted`: per
-  /// input. `results`: per input, none at first, then of its shape and type; no tensor: it contributes nothing, or was not
-  /// requested. E-46, E-57, E-39, E-44, and the function's own error.
+  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived.
+  /// `wanted`: per input. `results`: per input, none at first, then of its shape and type; no tensor: it contributes
+  /// nothing, or was not requested. E-46, E-57, E-39, E-44, and the function's own error.
   llvm::Error runFunction(size_t call, llvm::MutableArrayRef<Tensor> gradients,
                           const std::shared_ptr<const bool[]> &wanted, llvm::MutableArrayRef<Tensor> results);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();
-  /// Queues a callback for the end of the innermost backward of this engine whose host code the calling thread is in; false if
-  /// there is none.
+  /// Queues a callback for the end of the innermost backward of this engine whose host code the calling thread is in;
+  /// false if there is none.
   static bool queue(const Engine &engine, FinalCallback callback);
 
  private:

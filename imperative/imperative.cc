@@ -1,4 +1,5 @@
-// Tensors, kinds and calls; marks are in marks.cc, gradients in backward.cc. Tested by tests/imperative/imperative_test.cc
+// Tensors, kinds and calls; marks are in marks.cc, gradients in backward.cc. Tested by
+// tests/imperative/imperative_test.cc
 #include "imperative/engine.h"
 #include "imperative/plans/recorded_graph.h"
 

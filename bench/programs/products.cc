@@ -1,11 +1,11 @@
 // oneDNN's convolutions and products of a training step by themselves: products FILE THREADS NAME=D,D,… …
 //
 // FILE is a training graph, forward and gradients. Each convolution, each of its two gradients, and each product of
-// matrices is timed as a primitive of oneDNN, for the shapes that the graph has, over operands in the primitive's own formats, so
-// without conversions. Of the ways that oneDNN has, the fastest counts: formats of its choice, channels last, and, for
-// gradients of convolutions, another convolution or a product. Prints one JSON object: `convolutions` and `products`, the
-// sums of the medians in milliseconds, and `left`, the operators with products inside that are not timed (RNN).
-// Started by bench/peers.py.
+// matrices is timed as a primitive of oneDNN, for the shapes that the graph has, over operands in the primitive's own
+// formats, so without conversions. Of the ways that oneDNN has, the fastest counts: formats of its choice, channels
+// last, and, for gradients of convolutions, another convolution or a product. Prints one JSON object: `convolutions`
+// and `products`, the sums of the medians in milliseconds, and `left`, the operators with products inside that are not
+// timed (RNN). Started by bench/peers.py.
 #include "bench/programs/network_file.h"
 #include "ir/base/process_memory.h"
 #include "ops/linear/batch_dot.h"

@@ -1,11 +1,10 @@
 // Training steps on the tape: tape_step FILE THREADS STEPS NAME=D,D,… …
 //
-// The operators of a symbol file are called one by one under RecordScope, differentiated by `backward`, and each parameter
-// takes a step of SGD with momentum. The named variables, with their shapes, are not trained. Prints one JSON object as
-// bench/peer_process.py does: `steps`, milliseconds of each, the first included; `processor`, the processor time of each;
-// `memory`, the growth of resident memory, without mapped files, from before the network was made to the highest mark, in
-// bytes.
-// Started by bench/peers.py.
+// The operators of a symbol file are called one by one under RecordScope, differentiated by `backward`, and each
+// parameter takes a step of SGD with momentum. The named variables, with their shapes, are not trained. Prints one JSON
+// object as bench/peer_process.py does: `steps`, milliseconds of each, the first included; `processor`, the processor
+// time of each; `memory`, the growth of resident memory, without mapped files, from before the network was made to the
+// highest mark, in bytes. Started by bench/peers.py.
 #include "bench/programs/network_file.h"
 #include "imperative/imperative.h"
 #include "ir/base/process_memory.h"

@@ -1,5 +1,5 @@
-// The benchmarks of bench/imperative.cc in libtorch. bench/tape.py builds this program against a wheel of PyTorch and runs the
-// two in turns. Prints one line per measure: its name, a tab, seconds per call or bytes.
+// The benchmarks of bench/imperative.cc in libtorch. bench/tape.py builds this program against a wheel of PyTorch and
+// runs the two in turns. Prints one line per measure: its name, a tab, seconds per call or bytes.
 #include <torch/torch.h>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Per graph: check ids, upgrade, find kinds, freeze, permute attributes. Tested by tests/formats/json/json_reader_test.cc
+// Per graph: check ids, upgrade, find kinds, freeze, permute attributes. Tested by
+// tests/formats/json/json_reader_test.cc
 #include "formats/json/assemble.h"
 
 #include "formats/json/graph_table.h"

@@ -1,4 +1,5 @@
-// The adapter of nlohmann's SAX parser: only this file knows the parser. Tested by tests/formats/json/json_reader_test.cc
+// The adapter of nlohmann's SAX parser: only this file knows the parser. Tested by
+// tests/formats/json/json_reader_test.cc
 #include "formats/json/events.h"
 
 #include "formats/json/json_path.h"

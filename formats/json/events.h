@@ -1,5 +1,5 @@
-// The events of a JSON parser, one per token, with the position in the text. Every reader of JSON files uses them.
-// Tested by tests/formats/json/json_reader_test.cc and tests/formats/blocks/block_file_test.cc
+// The events of a JSON parser, one per token, with the position in the text. Every reader of JSON files uses
+// them. Tested by tests/formats/json/json_reader_test.cc and tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

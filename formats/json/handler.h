@@ -1,8 +1,10 @@
 // The parser's event handler: from SAX events to RawGraph columns, one graph object at a time.
 //
-// A stack of contexts says which array or object is open; each event is handled by the innermost one. Graph objects nest
-// (`subgraphs`), so what belongs to one graph lives in a Frame. Nothing is allocated per node. What needs the whole graph
-// (ids in range, operators, the upgrade) is left to formats/json/assemble.h. Tested by tests/formats/json/json_reader_test.cc
+// A stack of contexts says which array or object is open; each event is handled by the innermost one. Graph objects
+// nest
+// (`subgraphs`), so what belongs to one graph lives in a Frame. Nothing is allocated per node. What needs the whole
+// graph (ids in range, operators, the upgrade) is left to formats/json/assemble.h. Tested by
+// tests/formats/json/json_reader_test.cc
 #pragma once
 
 #include "formats/json/events.h"

@@ -190,7 +190,8 @@ bool JsonHandler::takeOrigin(StringRef value) {
   return true;
 }
 
-// `param` fills only what is missing, and `attrs` wins over `attr`: Context::attrs keeps the last value of a repeated key.
+// `param` fills only what is missing, and `attrs` wins over `attr`: Context::attrs keeps the last value of a repeated
+// key.
 AttrsId JsonHandler::internAttrs() {
   SmallVectorImpl<RawAttr> &pairs = top->pairs;
   if (!all_equal(top->spellings)) {

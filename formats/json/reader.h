@@ -2,9 +2,9 @@
 //
 // Accepts files from before NNVM (`param`, two-number entries, implicit aux states), of 0.9–1.2 (`attr`) and later ones
 // (`attrs`), with or without `node_row_ptr`, versions, sub-graphs (bodies) and typed graph attributes. Older files are
-// upgraded by evidence to what MXNet 1.9.1's loader makes of them. Unknown operators load as opaque nodes. One SAX pass,
-// linear, no recursion over graph depth. Errors: E-33 (malformed), E-43 (cycle), E-48 (output index), BadAttribute, each
-// with a byte offset.
+// upgraded by evidence to what MXNet 1.9.1's loader makes of them. Unknown operators load as opaque nodes. One SAX
+// pass, linear, no recursion over graph depth. Errors: E-33 (malformed), E-43 (cycle), E-48 (output index),
+// BadAttribute, each with a byte offset.
 #pragma once
 
 #include "formats/json/source_map.h"

@@ -1,5 +1,5 @@
-// Where each node of a graph and of its bodies begins and ends in the file it was read from. Kept beside the graph, not in
-// it, because only messages need it.
+// Where each node of a graph and of its bodies begins and ends in the file it was read from. Kept beside the graph, not
+// in it, because only messages need it.
 #pragma once
 
 #include "ir/base/error.h"

@@ -17,8 +17,8 @@ namespace {
 
 constexpr StringLiteral kOriginKey = "__origin__";
 
-/// Whether a file without a version would be read as another graph (formats/json/legacy_upgrade.h): a graph that no file was
-/// read for may have none.
+/// Whether a file without a version would be read as another graph (formats/json/legacy_upgrade.h): a graph that no
+/// file was read for may have none.
 bool needsVersion(const Graph &graph) {
   return any_of(graph.kinds(), [](const KindRef &kind) {
     if (any_of(kind->bodies, needsVersion)) return true;
@@ -26,8 +26,8 @@ bool needsVersion(const Graph &graph) {
   });
 }
 
-/// Appends to a buffer that goes to the stream when it is nearly full, and at the end by an explicit `flush`: the stream
-/// may throw, as one into a string does when memory runs out.
+/// Appends to a buffer that goes to the stream when it is nearly full, and at the end by an explicit `flush`: the
+/// stream may throw, as one into a string does when memory runs out.
 class Output {
  public:
   explicit Output(raw_ostream &os) : os(os) { buffer.reserve(kSize); }

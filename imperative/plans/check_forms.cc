@@ -1,4 +1,5 @@
-// Whether one run of a recorded graph can have the forms of all its calls. Tested by tests/imperative/imperative_graph_test.cc
+// Whether one run of a recorded graph can have the forms of all its calls. Tested by
+// tests/imperative/imperative_graph_test.cc
 #include "imperative/plans/recorded_graph.h"
 
 using namespace llvm;

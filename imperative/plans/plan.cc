@@ -1,5 +1,6 @@
-// Phases: the recorded graph, its gradient, the backward part of that, kernels, memory, instructions; then the places where a
-// tape of the same structure keeps what the instructions read. Linear. Tested by tests/imperative/memory/imperative_cache_test.cc
+// Phases: the recorded graph, its gradient, the backward part of that, kernels, memory, instructions; then the places
+// where a tape of the same structure keeps what the instructions read. Linear. Tested by
+// tests/imperative/memory/imperative_cache_test.cc
 #include "imperative/plans/plan.h"
 
 #include "imperative/plans/recorded_graph.h"

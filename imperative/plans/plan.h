@@ -1,6 +1,5 @@
-// A compiled backward: the gradient graph of what a tape recorded, its memory plan and instructions, and the places of its
-// operands on a tape of that structure.
-// Tested by tests/imperative/memory/imperative_cache_test.cc
+// A compiled backward: the gradient graph of what a tape recorded, its memory plan and instructions, and the places of
+// its operands on a tape of that structure. Tested by tests/imperative/memory/imperative_cache_test.cc
 #pragma once
 
 #include "imperative/imperative.h"
@@ -101,8 +100,8 @@ struct Plan {
   struct Slot {
     uint32_t node, kept;
   };
-  /// A value the instructions read. All slots hold the same bytes unless they were overwritten. Those of the calls whose
-  /// gradients read it come first, up to `lastRead`: the others may be stale.
+  /// A value the instructions read. All slots hold the same bytes unless they were overwritten. Those of the calls
+  /// whose gradients read it come first, up to `lastRead`: the others may be stale.
   struct Saved {
     EntryId entry;  // of the backward part, a variable
     uint32_t firstSlot, lastRead, lastSlot;
@@ -126,8 +125,8 @@ struct Plan {
   ArenaPlaces places;
   size_t arenaBytes = 0;
   char *arena = nullptr;  // the one that addresses are set for
-  /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function. Taps of gradients
-  /// without elements have no instruction.
+  /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function. Taps of
+  /// gradients without elements have no instruction.
   struct Stop {
     uint32_t instruction, tap;  // position in the request; kNone: a function
     NodeId empty = {};          // the tap; the stop is in front of the instruction
@@ -149,8 +148,8 @@ struct Plan {
   size_t heapBytes() const;
 };
 
-/// Deterministic for one structure and request. `shapes` must outlive the plan. Errors of the request (E-01 … E-15, E-38 …) and
-/// of operators (E-02) name the user's tensors and calls, those at a call with what `describe` says of it.
+/// Deterministic for one structure and request. `shapes` must outlive the plan. Errors of the request (E-01 … E-15,
+/// E-38 …) and of operators (E-02) name the user's tensors and calls, those at a call with what `describe` says of it.
 llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, TapeShapes &shapes, const Collected &collected,
                                                       const BackwardRequest &request, const SignatureOptions &options,
                                                       bool keepsSource,

@@ -10,8 +10,8 @@ using namespace llvm;
 
 namespace gradc {
 
-/// Plans of one hash, the latest last. Nested runs of one structure lease a plan of one key each; `numFree` saves a search when
-/// none is free.
+/// Plans of one hash, the latest last. Nested runs of one structure lease a plan of one key each; `numFree` saves a
+/// search when none is free.
 struct PlanBucket {
   SmallVector<PlanCache::List::iterator, 1> plans;
   size_t numFree = 0;

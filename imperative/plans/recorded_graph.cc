@@ -83,8 +83,8 @@ class Recorder {
     return addVariable("", type);
   }
 
-  /// A tensor is one variable, also where calls have read it before it was tracked, or where its mark did not count: there no
-  /// gradient flows to it.
+  /// A tensor is one variable, also where calls have read it before it was tracked, or where its mark did not count:
+  /// there no gradient flows to it.
   Value untrackedInput(const TapeNode &node, Mark &mark, uint32_t position) {
     const bool isLeaf = collected.isLeaf(mark);
     Value &variable = isLeaf ? result.leaves[mark.index] : untracked.try_emplace(&mark).first->second;
@@ -144,8 +144,8 @@ class Recorder {
     return shared < 0 ? 0 : edge.node()->edges()[static_cast<size_t>(shared)].version;
   }
 
-  /// E-31 if a tensor was overwritten after a call had computed or read it, for a graph has one value for both. What the calls
-  /// overwrite themselves has versions in the graph.
+  /// E-31 if a tensor was overwritten after a call had computed or read it, for a graph has one value for both. What
+  /// the calls overwrite themselves has versions in the graph.
   Error checkVersions(TapeNode &node) {
     for (auto [i, edge] : enumerate(node.edges())) {
       if (edge.kind() == Edge::Kind::Shape) continue;

@@ -33,8 +33,8 @@ enum class RecordedNames : uint8_t {
   Files,     // as in a file: equal untracked inputs are one variable, versions are those of the graph
 };
 
-/// The heads are words; for messages an entry that is listed twice is a head once. E-34 for two variables of one name in
-/// files. Linear.
+/// The heads are words; for messages an entry that is listed twice is a head once. E-34 for two variables of one name
+/// in files. Linear.
 llvm::Expected<RecordedGraph> recordedGraph(Context &context, const TapeShapes &shapes, const Collected &collected,
                                             llvm::ArrayRef<uint32_t> heads, RecordedNames names);
 

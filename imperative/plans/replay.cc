@@ -141,7 +141,8 @@ class Replay {
     return afterInstruction(i);
   }
 
-  // ---- gradients that functions did not give: the entries hold zeros, and gradients computed only from them are missing too
+  // ---- gradients that functions did not give: the entries hold zeros, and gradients computed only from them are
+  // missing too
 
   bool isMissing(NodeId n, uint32_t output) const {
     return !missing.empty() && missing[list.graph.firstEntry(n).value + output];

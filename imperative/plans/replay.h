@@ -17,13 +17,15 @@ struct ReplayRequest {
   llvm::ArrayRef<Mark *> marks = {};  // of the results, for hooks after the accumulation
 };
 
-/// HOOK-09: an error if `value`, an output of a node of kind `kind`, has a NaN. `call`: the call whose gradient it computes.
+/// HOOK-09: an error if `value`, an output of a node of kind `kind`, has a NaN. `call`: the call whose gradient it
+/// computes.
 llvm::Error checkNaN(const Engine &engine, const NodeKind &kind, const TapeNode *call, size_t output,
                      const TensorRef &value);
 
-/// Leaves the requested gradients in Scratch::results, by position: the wrt, then the retained; no tensor where there is none.
-/// E-31 if a value was overwritten since it was kept, E-20 if it was released. Values of the tape are released after the
-/// instruction that reads them last, unless it retains or hooks run; after an error, `hasReleased` tells whether some were.
+/// Leaves the requested gradients in Scratch::results, by position: the wrt, then the retained; no tensor where there
+/// is none. E-31 if a value was overwritten since it was kept, E-20 if it was released. Values of the tape are released
+/// after the instruction that reads them last, unless it retains or hooks run; after an error, `hasReleased` tells
+/// whether some were.
 llvm::Error replay(const ReplayRequest &request, bool &hasReleased);
 
 /// The same, call by call and recorded (§15). Nothing is released.

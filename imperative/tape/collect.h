@@ -1,6 +1,5 @@
-// The history of some tensors: the nodes of the tape in the order of their calls, and an encoding as words that is equal for
-// equal structures.
-// Tested by tests/imperative/memory/imperative_cache_test.cc
+// The history of some tensors: the nodes of the tape in the order of their calls, and an encoding as words that is
+// equal for equal structures. Tested by tests/imperative/memory/imperative_cache_test.cc
 #pragma once
 
 #include "imperative/tape/signature.h"

@@ -8,8 +8,8 @@
 
 namespace gradc {
 
-/// In the pool, with all that it has. Fields below the mutex are guarded by it; it is taken after the lock of the store, if both
-/// are.
+/// In the pool, with all that it has. Fields below the mutex are guarded by it; it is taken after the lock of the
+/// store, if both are.
 struct FunctionCall {
   FunctionCall(Store &store, std::shared_ptr<const Function> function, size_t numInputs)
       : function(std::move(function)), numInputs(numInputs), nonDifferentiable(PoolAllocator<size_t>(store)),

@@ -1,6 +1,5 @@
-// Functions of the host as operators, so that their gradients are found like any other. They are in no registry and no file,
-// and a replay calls the host instead of a kernel.
-// Tested by tests/imperative/imperative_function_test.cc
+// Functions of the host as operators, so that their gradients are found like any other. They are in no registry and no
+// file, and a replay calls the host instead of a kernel. Tested by tests/imperative/imperative_function_test.cc
 #pragma once
 
 #include "ir/op/op.h"

@@ -1,8 +1,8 @@
 // An operator with its attributes, to call any number of times.
 //
-// A counted handle: the Imperative keeps what it knows of a kind for as long as one of its handles or calls exists, and drops it
-// later. It may outlive the Imperative, whose calls alone accept it (E-44).
-// Tested by tests/imperative/memory/imperative_growth_test.cc
+// A counted handle: the Imperative keeps what it knows of a kind for as long as one of its handles or calls exists, and
+// drops it later. It may outlive the Imperative, whose calls alone accept it (E-44). Tested by
+// tests/imperative/memory/imperative_growth_test.cc
 #pragma once
 
 #include "ir/graph/context.h"

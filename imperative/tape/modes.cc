@@ -1,5 +1,5 @@
-// The live scopes of a thread are a list: there is nothing to allocate, and nothing to restore that an error could miss.
-// Tested by tests/imperative/imperative_modes_test.cc
+// The live scopes of a thread are a list: there is nothing to allocate, and nothing to restore that an error could
+// miss. Tested by tests/imperative/imperative_modes_test.cc
 #include "imperative/tape/modes.h"
 
 namespace gradc {

@@ -17,8 +17,8 @@ namespace gradc {
 
 class Imperative;
 
-/// Off: nothing is recorded. On: calls that read a tracked value. ByLeaf: calls that read a value that depends on a leaf marked
-/// by `requiresGrad`.
+/// Off: nothing is recorded. On: calls that read a tracked value. ByLeaf: calls that read a value that depends on a
+/// leaf marked by `requiresGrad`.
 enum class Recording : uint8_t { Off, On, ByLeaf };
 
 struct Modes {
@@ -97,8 +97,8 @@ class InferenceScope : ModeScope {
     modes.isInference = true;
   }
 };
-/// HOOK-09: gradients that are computed inside are checked. The first operator whose output has a NaN ends the backward with an
-/// error that names it and the user's call that it differentiates.
+/// HOOK-09: gradients that are computed inside are checked. The first operator whose output has a NaN ends the backward
+/// with an error that names it and the user's call that it differentiates.
 class AnomalyScope : ModeScope {
  public:
   explicit AnomalyScope(const Imperative &imperative, bool checksNaN = true) : ModeScope(imperative) {

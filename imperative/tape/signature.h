@@ -1,9 +1,9 @@
 // What calls of one kind on operands of the same shapes and types have in common, determined once.
 //
 // Interned by kind, form, and per input shape, type and whether it is tracked. A signature has what a call needs: the
-// outputs' shapes, the prepared kernel with its operands filled in except for their addresses, and the operands that the
-// gradient reads (exact even for an operator that has only a decomposition).
-// Tested by tests/imperative/imperative_edges_test.cc
+// outputs' shapes, the prepared kernel with its operands filled in except for their addresses, and the operands that
+// the gradient reads (exact even for an operator that has only a decomposition). Tested by
+// tests/imperative/imperative_edges_test.cc
 #pragma once
 
 #include "imperative/tape/kind.h"
@@ -108,8 +108,8 @@ inline uint64_t keyWord(const KnownOutput &output) {
   return keyWord(output.type, output.isWanted) | static_cast<uint64_t>(output.isRead) << 41;
 }
 
-/// Kinds and their signatures. What no call, handle or compiled backward refers to is dropped at a sweep, when there are twice
-/// as many as were left by the last one; signatures used since then stay.
+/// Kinds and their signatures. What no call, handle or compiled backward refers to is dropped at a sweep, when there
+/// are twice as many as were left by the last one; signatures used since then stay.
 class SignatureTable {
  public:
   SignatureTable(Context &context, Store &store, TapeShapes &shapes, const SignatureOptions &options, size_t maxKernels)
@@ -120,10 +120,10 @@ class SignatureTable {
   /// The kind with this number; null if it was dropped.
   const KindRow *findKind(uint32_t number) const;
 
-  /// `key` as in Signature. `known` are the types of the outputs if the caller has them, as for fused backward operators, which
-  /// cannot be inferred as single nodes; else they are inferred (E-50, E-58). E-42 for another number of inputs, E-63 for types
-  /// no kernel computes in, E-32 for an operator without kernel. The signature lives until the next call of `find`, unless it is
-  /// held.
+  /// `key` as in Signature. `known` are the types of the outputs if the caller has them, as for fused backward
+  /// operators, which cannot be inferred as single nodes; else they are inferred (E-50, E-58). E-42 for another number
+  /// of inputs, E-63 for types no kernel computes in, E-32 for an operator without kernel. The signature lives until
+  /// the next call of `find`, unless it is held.
   llvm::Expected<Signature *> find(KindRow &row, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known) {
     Signature *signature = row.last;
     if (!signature || llvm::ArrayRef(signature->key) != key) {

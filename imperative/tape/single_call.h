@@ -1,5 +1,5 @@
-// One call as a graph: the node of an operator on variables of its operands' types. And the bodies of an operator with control
-// flow, ready to run. Tested by tests/imperative/imperative_loops_test.cc
+// One call as a graph: the node of an operator on variables of its operands' types. And the bodies of an operator with
+// control flow, ready to run. Tested by tests/imperative/imperative_loops_test.cc
 #pragma once
 
 #include "imperative/tape/tape_shapes.h"

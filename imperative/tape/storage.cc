@@ -22,7 +22,8 @@ constexpr size_t kChunkAlignment = size_t{1} << 12, kChunkBytes = kChunkAlignmen
 
 }  // namespace
 
-// Nine classes of whole units, then four per power of two, plus a unit for the header: data of a power of two fits exactly.
+// Nine classes of whole units, then four per power of two, plus a unit for the header: data of a power of two fits
+// exactly.
 uint8_t Store::classOf(size_t bytes) {
   const size_t last = (std::max<size_t>(bytes, 1) - 1) / kUnit;
   if (last < 9) return static_cast<uint8_t>(last);

@@ -1,9 +1,8 @@
 // The memory of tensors: counted blocks with a header, from a pool with size classes.
 //
-// Blocks are taken from a Store with its lock held. Any thread may give one back without the lock: it goes to a list of its
-// class that only grows until the next holder takes it whole. A Store lives as long as one of its blocks is in use, so tensors
-// may outlive the Imperative they come from.
-// Tested by tests/imperative/memory/imperative_memory_test.cc
+// Blocks are taken from a Store with its lock held. Any thread may give one back without the lock: it goes to a list of
+// its class that only grows until the next holder takes it whole. A Store lives as long as one of its blocks is in use,
+// so tensors may outlive the Imperative they come from. Tested by tests/imperative/memory/imperative_memory_test.cc
 #pragma once
 
 #include "imperative/tape/foreign_ranges.h"
@@ -22,7 +21,8 @@ namespace gradc {
 
 class Store;
 
-/// Bytes that tensors and the tape share. The data of owned storage follows the header; foreign memory belongs to the host.
+/// Bytes that tensors and the tape share. The data of owned storage follows the header; foreign memory belongs to the
+/// host.
 struct Storage {
   std::atomic<uint64_t> owners{1};   // references, calls of the tape that keep it, kLeaf
   std::atomic<uint32_t> version{0};  // counts writes
@@ -178,7 +178,8 @@ class StoreLock {
   bool isLocked = false;
 };
 
-/// Holds the lock, unless the calling thread does: functions that only look may be called by functions of the host's operators.
+/// Holds the lock, unless the calling thread does: functions that only look may be called by functions of the host's
+/// operators.
 class StoreView {
  public:
   explicit StoreView(Store &store) {
@@ -189,8 +190,8 @@ class StoreView {
   std::optional<StoreLock> lock;
 };
 
-/// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the system.
-/// Not once the Imperative is gone.
+/// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the
+/// system. Not once the Imperative is gone.
 template <class T> class PoolAllocator {
  public:
   using value_type = T;

@@ -1,8 +1,8 @@
 // The tape: one counted node per recorded call, held by the tensors it made and by the nodes that read them.
 //
-// A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. It keeps its own
-// outputs as storage, so there are no cycles, and a node ends with the last tensor that leads to it.
-// Tested by tests/imperative/imperative_test.cc
+// A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. It keeps
+// its own outputs as storage, so there are no cycles, and a node ends with the last tensor that leads to it. Tested by
+// tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/tape/call_site.h"

@@ -1,8 +1,7 @@
 // The shapes of an Imperative as numbers, each kept for as long as something refers to it.
 //
-// Tensors, marks, signatures and plans hold references; what nothing refers to is dropped at a sweep, and its number is used
-// again. The table holds one reference itself.
-// Tested by tests/imperative/memory/imperative_growth_test.cc
+// Tensors, marks, signatures and plans hold references; what nothing refers to is dropped at a sweep, and its number is
+// used again. The table holds one reference itself. Tested by tests/imperative/memory/imperative_growth_test.cc
 #pragma once
 
 #include "ir/base/ids.h"
@@ -23,7 +22,8 @@ class TapeShapes {
   TapeShapes(const TapeShapes &) = delete;
 
   // ---- with the lock held
-  /// The number of dims; nothing for dims that no tensor can have (`isPossible`). Valid until the next sweep, unless it is held.
+  /// The number of dims; nothing for dims that no tensor can have (`isPossible`). Valid until the next sweep, unless it
+  /// is held.
   std::optional<ShapeId> intern(Dims dims);
   ShapeRef operator[](ShapeId id) const {
     return id == kUnknownShape ? ShapeRef() : ShapeRef(Dims(rows[id.value]->dims(), rows[id.value]->rank));

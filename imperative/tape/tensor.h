@@ -1,7 +1,7 @@
 // A tensor: a counted handle to storage, shape, type, history and mark.
 //
-// Copies of a handle are cheap and refer to one tensor: all see the same history and the same gradient. A handle belongs to
-// one thread at a time, a tensor to any number. It may outlive its Imperative, whose memory it then keeps.
+// Copies of a handle are cheap and refer to one tensor: all see the same history and the same gradient. A handle
+// belongs to one thread at a time, a tensor to any number. It may outlive its Imperative, whose memory it then keeps.
 // Tested by tests/imperative/imperative_test.cc
 #pragma once
 
@@ -49,8 +49,8 @@ inline void countLeaf(TensorImpl &impl, bool isLeaf) {
   impl.store->setLeaf(*impl.storage, isLeaf);
 }
 
-/// What a tensor was marked with: a request, its gradient, a name. The tape refers to a tensor that no recorded call made as its
-/// mark.
+/// What a tensor was marked with: a request, its gradient, a name. The tape refers to a tensor that no recorded call
+/// made as its mark.
 struct Mark {
   std::atomic<uint32_t> refs{1};
   Request request = Request::Null;

@@ -1,4 +1,5 @@
-// What a node does besides computing its outputs. Tested by tests/passes/requests_test.cc and tests/passes/gradient/body_gradient_test.cc
+// What a node does besides computing its outputs. Tested by tests/passes/requests_test.cc and
+// tests/passes/gradient/body_gradient_test.cc
 #pragma once
 
 #include "ir/graph/context.h"

@@ -6,9 +6,9 @@
 
 namespace gradc {
 
-/// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`. A node with bodies
-/// lists them, `; body @1`; each follows once, indented, under `@1: body of %4`, with the roles of its inputs and
-/// heads.
+/// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`. A node with
+/// bodies lists them, `; body @1`; each follows once, indented, under `@1: body of %4`, with the roles of its inputs
+/// and heads.
 void printText(llvm::raw_ostream &os, const Graph &graph);
 
 }  // namespace gradc

@@ -240,8 +240,9 @@ struct OpDef {
   Primitive primitive = {};                      // of operators without a decomposition
   llvm::StringRef irreducible = {};              // why it is neither primitive nor decomposed
   void (*kernel)(const KernelCall &) = nullptr;  // reference kernel
-  /// Makes fast kernels (runtime/kernels/core/prepared_kernel.h) of an operator that a host added, for non-empty row-major
-  /// tensors; those of built-in operators are in runtime/kernels/table.h. An operator may have only fast kernels.
+  /// Makes fast kernels (runtime/kernels/core/prepared_kernel.h) of an operator that a host added, for non-empty
+  /// row-major tensors; those of built-in operators are in runtime/kernels/table.h. An operator may have only fast
+  /// kernels.
   std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
   void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
   /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Only reads inputs.

@@ -18,8 +18,8 @@ namespace {
 
 using std::abs, std::hypot, std::round;
 
-// x / hypot(x, other). An infinity is not divided by another, 0 is not divided by 0, and no digit is lost: the sine of an angle
-// near 0 is exact to the last one, the cosine of one near π/2 is not.
+// x / hypot(x, other). An infinity is not divided by another, 0 is not divided by 0, and no digit is lost: the sine of
+// an angle near 0 is exact to the last one, the cosine of one near π/2 is not.
 Term sineOf(const Term &x, const Term &other) { return sin(atan2(x, abs(other))); }
 
 // hypot(a, b), but 1 where that is 0, and a and b divided by it.
@@ -146,8 +146,8 @@ struct Ldexp {
 
 // ---- hypot
 
-// In units of the larger operand, so that no square overflows or vanishes. The unit is a constant: y does not depend on it, nor
-// does any derivative. It is 1 where the larger operand is 0, where no operand is passed on, or infinite.
+// In units of the larger operand, so that no square overflows or vanishes. The unit is a constant: y does not depend on
+// it, nor does any derivative. It is 1 where the larger operand is 0, where no operand is passed on, or infinite.
 void decomposeHypot(DecomposeRule &d) {
   Formula formula(d, Formula::Shapes::Broadcast);
   const Term a(formula, d.x(0)), b(formula, d.x(1)), larger = maximum(abs(a), abs(b)), isZero = kIsZero(larger);

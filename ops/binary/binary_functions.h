@@ -1,5 +1,5 @@
-// Makers of functions of two variables in all their forms: operands of one shape, operands that broadcast, an operand and
-// the number in attribute `scalar`, the number first. A function is a type with formulas (formula.h):
+// Makers of functions of two variables in all their forms: operands of one shape, operands that broadcast, an operand
+// and the number in attribute `scalar`, the number first. A function is a type with formulas (formula.h):
 //
 //   struct Hypot {
 //     static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
@@ -8,10 +8,11 @@
 //   };
 //
 // A function whose `value` is also right for integers has the member `kHasIntegers`. A function that is smooth in
-// pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Its slopes are the
-// same all over a piece, or, with `isTip`, smooth but for points at which all derivatives are 0 by definition. Gradient
-// operators read dy and the operands, as MXNet's do. With `leftLeft`, `leftRight` and `rightRight`, formulas of a and b, the
-// second derivatives are those, and not what differentiating `left` and `right` gives. Tested by tests/ops/elementwise_ops_test.cc
+// pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Its slopes are
+// the same all over a piece, or, with `isTip`, smooth but for points at which all derivatives are 0 by definition.
+// Gradient operators read dy and the operands, as MXNet's do. With `leftLeft`, `leftRight` and `rightRight`, formulas
+// of a and b, the second derivatives are those, and not what differentiating `left` and `right` gives. Tested by
+// tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

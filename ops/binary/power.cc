@@ -21,15 +21,15 @@ constexpr auto kOneAtLimit = [](auto base, auto isLimit) {
   else return base + isOne;
 };
 
-// 1 where b is 0 and a^(b - 1) may be infinite, which 0 is not to be multiplied by. In a formula, which may be differentiated toward
-// b, other points of b = 0 are as any.
+// 1 where b is 0 and a^(b - 1) may be infinite, which 0 is not to be multiplied by. In a formula, which may be
+// differentiated toward b, other points of b = 0 are as any.
 constexpr auto kIsZerothPower = [](auto a, auto b) {
   if constexpr (std::is_arithmetic_v<decltype(a)>) return kIsZero(b);
   else return kIsZero(b) * kIsZero(1 / (1 / a));
 };
 
-// 0^b is 0 for every b > 0, so its derivative toward b is 0 there, not 0 · ln 0; a^0 is 1 for every a, 0 included. These are
-// the limits that PyTorch and TensorFlow take; in MXNet both are NaN.
+// 0^b is 0 for every b > 0, so its derivative toward b is 0 there, not 0 · ln 0; a^0 is 1 for every a, 0 included.
+// These are the limits that PyTorch and TensorFlow take; in MXNet both are NaN.
 struct Power {
   static constexpr bool kHasIntegers = true;
   static constexpr auto value = [](auto a, auto b) {
@@ -42,8 +42,8 @@ struct Power {
   static constexpr auto right = [](auto dy, auto a, auto b) {
     return dy * pow(a, b) * log(kOneAtLimit(a, 1 - greater(-b, 0)));
   };
-  // At a = 0 limits as well: of b·(b − 1)·a^(b−2) it is 0 for b = 0 and 1, of a^(b−1)·(1 + b·ln a) 0 for b > 1, else −∞, but
-  // ∞ for b ≤ 0.
+  // At a = 0 limits as well: of b·(b − 1)·a^(b−2) it is 0 for b = 0 and 1, of a^(b−1)·(1 + b·ln a) 0 for b > 1, else
+  // −∞, but ∞ for b ≤ 0.
   static Term leftLeft(const Term &a, const Term &b) {
     return pow(a, (b - 2) * (1 - kIsZero(b) - kIsZero(b - 1))) * b * (b - 1);
   }

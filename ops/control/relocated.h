@@ -1,5 +1,6 @@
 // Loops, branches and calls with rewritten bodies. Their attributes map operands to body inputs by position, so they
-// have to follow when a rewrite drops inputs of a body or reorders them. Tested by tests/passes/lowering/lower_loops_test.cc
+// have to follow when a rewrite drops inputs of a body or reorders them. Tested by
+// tests/passes/lowering/lower_loops_test.cc
 #pragma once
 
 #include "ir/graph/body_flow.h"

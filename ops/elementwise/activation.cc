@@ -43,8 +43,9 @@ template <class T> T activate(ActType type, T x, T at) {
   return x;
 }
 
-// dy times the derivative, which is computed from y (softsign: from x); `at` selects the piece as above. Where relu is flat
-// nothing flows back, not even from infinity or NaN: as in `_backward_relu` and PyTorch, where MXNet multiplies by 0.
+// dy times the derivative, which is computed from y (softsign: from x); `at` selects the piece as above. Where relu is
+// flat nothing flows back, not even from infinity or NaN: as in `_backward_relu` and PyTorch, where MXNet multiplies by
+// 0.
 template <class T> T gradient(ActType type, T dy, T v, T at) {
   switch (type) {
     case ActType::Relu: return at > T{0} ? dy : T{0};

@@ -1,6 +1,7 @@
 // Activation functions of gradc's own, which MXNet 1.9.1 lacks: log_sigmoid, silu, mish, gelu, hard_swish.
 //
-// Those that MXNet has are in ops/elementwise/activation.cc, leaky_relu.cc and unary.cc. Tested by tests/ops/elementwise_ops_test.cc
+// Those that MXNet has are in ops/elementwise/activation.cc, leaky_relu.cc and unary.cc. Tested by
+// tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/special_functions.h"
 #include "ops/kit/families.h"
@@ -81,7 +82,8 @@ constinit const OpDef kBackwardHardSwish = [] {
   return op;
 }();
 
-// Below 0 the exponential is divided between two factors: alone it would be below the normal numbers before the product is.
+// Below 0 the exponential is divided between two factors: alone it would be below the normal numbers before the product
+// is.
 template <class T> T silu(T x) {
   const T e = std::exp(std::abs(x) * T(-0.5)), size = x / (1 + e * e), below = size * e * e;
   return x < 0 ? below : size;
@@ -102,7 +104,8 @@ constinit const OpDef kHardSwish = [] {
 
 }  // namespace
 
-// Smooth, though written with pieces, which meet at 0: there the gradient is that of x < 0, because ties go to the first operand.
+// Smooth, though written with pieces, which meet at 0: there the gradient is that of x < 0, because ties go to the
+// first operand.
 constinit const OpDef kLogSigmoid = composed<[](auto x) { return logSigmoid(x); }, kBackwardLogSigmoid,
                                              [](auto x) { return minimum(x, 0) - log1p(exp(minimum(x, -x))); }>(
     {"log_sigmoid"}, "y = -ln(1 + exp(-x))");

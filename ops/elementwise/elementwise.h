@@ -3,8 +3,8 @@
 //
 //   .kernel = mapFloating<[](auto x) { return std::exp(x); }>
 //
-// Not for operands of different shapes (ops/binary/broadcast.cc) nor for functions of attributes (ops/elementwise/scalar.cc).
-// Tested by tests/ops/elementwise_ops_test.cc
+// Not for operands of different shapes (ops/binary/broadcast.cc) nor for functions of attributes
+// (ops/elementwise/scalar.cc). Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"

@@ -3,8 +3,8 @@
 //   constexpr auto kSlope = [](auto dy, auto x) { return dy * cos(x); };
 //   .decompose = byFormula<kSlope>, .kernel = mapFloating<kSlope>
 //
-// A formula is a captureless generic lambda. Its constants are integers, or `constant(x, 0.5)` in the type of x. Functions
-// are those below, found by their names without `std::`. Tested by tests/ops/formula_test.cc
+// A formula is a captureless generic lambda. Its constants are integers, or `constant(x, 0.5)` in the type of x.
+// Functions are those below, found by their names without `std::`. Tested by tests/ops/formula_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"

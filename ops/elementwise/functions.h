@@ -5,8 +5,8 @@
 //   constinit const OpDef kSin = function<[](auto x) { return sin(x); }, kBackwardSin>(
 //       {"sin"}, "y = sin(x)", {.onnx = "Sin", .c = "y[i] = sin(x[i])"});
 //
-// A gradient operator reads what MXNet's reads, the input x or the output y, so that only that one has to be kept (RC-04).
-// Formulas are those of formula.h. Tested by tests/ops/elementwise_ops_test.cc
+// A gradient operator reads what MXNet's reads, the input x or the output y, so that only that one has to be kept
+// (RC-04). Formulas are those of formula.h. Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

@@ -1,8 +1,8 @@
 // The gamma function, its logarithm, and the derivatives of the latter.
 //
 // ψ⁽ⁿ⁾ is the n-th derivative of ln Γ's derivative ψ, and the derivative of ψ⁽ⁿ⁾ is ψ⁽ⁿ⁺¹⁾: one operator with the order
-// as an attribute closes gamma and gammaln under differentiation. MXNet 1.9.1 has ψ inside its two gradient operators only.
-// Tested by tests/ops/sequence_ops_test.cc
+// as an attribute closes gamma and gammaln under differentiation. MXNet 1.9.1 has ψ inside its two gradient operators
+// only. Tested by tests/ops/sequence_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

@@ -1,5 +1,5 @@
-// The slope of prelu: an input of one number, or of one per channel (axis 1, axis 0 of vectors). Two operators, adjoint to
-// each other, spread it over the data and sum it back. Tested by tests/ops/layer_ops_test.cc
+// The slope of prelu: an input of one number, or of one per channel (axis 1, axis 0 of vectors). Two operators, adjoint
+// to each other, spread it over the data and sum it back. Tested by tests/ops/layer_ops_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"

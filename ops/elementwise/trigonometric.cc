@@ -19,8 +19,8 @@ constexpr double kDegree = 0.017453292519943295769;  // π/180
 constexpr Domain kWithinOne[] = {Domain::WithinOne}, kWithinOneSecond[] = {Domain::Any, Domain::WithinOne};
 constexpr Domain kAboveOne[] = {Domain::AboveOne}, kAboveOneSecond[] = {Domain::Any, Domain::AboveOne};
 
-// By exp(x / 2), because exp(x) overflows where cosh(x) does not. Each half is a function of x or of -x alone: then an infinite
-// slope is not multiplied by one that is 0.
+// By exp(x / 2), because exp(x) overflows where cosh(x) does not. Each half is a function of x or of -x alone: then an
+// infinite slope is not multiplied by one that is 0.
 constexpr auto kCoshByExp = [](auto x) {
   const auto half = constant(x, 0.5) * x, up = exp(half), down = exp(-half);
   return constant(x, 0.5) * up * up + constant(x, 0.5) * down * down;
@@ -30,12 +30,14 @@ constexpr auto kSinhByExpm1 = [](auto x) {
   const auto half = constant(x, 0.5) * x, up = expm1(half), down = expm1(-half);
   return constant(x, 0.5) * up * (up + 2) - constant(x, 0.5) * down * (down + 2);
 };
-// 1 - x is exact near 1, where 1 - x^2 would cancel. By the angle of a point, whose slopes are finite where x is 1 or -1.
+// 1 - x is exact near 1, where 1 - x^2 would cancel. By the angle of a point, whose slopes are finite where x is 1 or
+// -1.
 constexpr auto kArcsinByAngle = [](auto x) { return atan2(x, sqrt(1 - x) * sqrt(1 + x)); };
 constexpr auto kArccosByAngle = [](auto x) { return 2 * atan2(sqrt(1 - x), sqrt(1 + x)); };
 constexpr auto kArctanhByLogs = [](auto x) { return constant(x, 0.5) * (log1p(x) - log1p(-x)); };
 
-// With u = 1 / (1 + |x|), 1 + x^2 is q / u^2, and q is from 1/2 to 1: no square overflows, and nothing is infinite at an infinite x.
+// With u = 1 / (1 + |x|), 1 + x^2 is q / u^2, and q is from 1/2 to 1: no square overflows, and nothing is infinite at
+// an infinite x.
 constexpr auto kShare = [](auto x) { return 1 / (abs(x) + 1); };
 constexpr auto kRest = [](auto x) {
   const auto u = kShare(x);

@@ -33,8 +33,8 @@ constinit const OpDef kBackwardExpm1 =
     slope<[](auto dy, auto x) { return dy * exp(x); }>("_backward_expm1", "x", "gradient of expm1: dx = dy * exp(x)");
 constinit const OpDef kBackwardSqrt = slope<[](auto dy, auto y) { return dy * constant(y, 0.5) / y; }>(
     "_backward_sqrt", "y", "gradient of sqrt: dx = dy / (2 * y)", kPositiveSecond);
-// Negative powers are written as powers of a reciprocal. The next derivative of 1 / x^2 multiplies an infinity by a 0 where
-// x is 0 or infinite, that of (1 / x)^2 does not.
+// Negative powers are written as powers of a reciprocal. The next derivative of 1 / x^2 multiplies an infinity by a 0
+// where x is 0 or infinite, that of (1 / x)^2 does not.
 constinit const OpDef kBackwardRsqrt = slope<[](auto dy, auto x) {
   const auto y = 1 / sqrt(x);
   return dy * (constant(x, -0.5) * y * y * y);
@@ -50,7 +50,8 @@ constinit const OpDef kBackwardReciprocal = slope<[](auto dy, auto x) { return -
     "_backward_reciprocal", "x", "gradient of reciprocal: dx = -dy / x^2");
 constinit const OpDef kBackwardSigmoid = slope<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(
     "_backward_sigmoid", "y", "gradient of sigmoid: dx = dy * y * (1 - y)");
-// On numbers 1 - y is exact where y is near 1. The formula stays 1 - y^2: differentiated, the product would cancel near 0.
+// On numbers 1 - y is exact where y is near 1. The formula stays 1 - y^2: differentiated, the product would cancel near
+// 0.
 constinit const OpDef kBackwardTanh = slope<[](auto dy, auto y) { return dy * ((1 - y) * (1 + y)); },
                                             [](auto dy, auto y) { return dy * (1 - square(y)); }>(
     "_backward_tanh", "y", "gradient of tanh: dx = dy * (1 - y^2)");

@@ -3,10 +3,9 @@
 //
 // Indices have shape (M, N…): tuple j consists of the M numbers indices[·,j…], one for each of the first M axes of the
 // data. Negative indices count from the end; an index outside its axis is an error. Where tuples repeat, the slice put
-// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do: each of them gets the gradient
-// of its place, and base none. Numbers are cut toward 0, also those below 0: MXNet's gather_nd picks slice -1 for -0.5,
-// but its gradient adds to slice 0.
-// Tested by tests/ops/indexing_ops_test.cc
+// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do: each of them gets the
+// gradient of its place, and base none. Numbers are cut toward 0, also those below 0: MXNet's gather_nd picks slice -1
+// for -0.5, but its gradient adds to slice 0. Tested by tests/ops/indexing_ops_test.cc
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/index/rows.h"

@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// An axis or a list of axes, negative ones counted from the end. No shape has more than 64 (ir/tensor/shape.cc): rules write
-/// codes for that many axes where no shape is known.
+/// An axis or a list of axes, negative ones counted from the end. No shape has more than 64 (ir/tensor/shape.cc): rules
+/// write codes for that many axes where no shape is known.
 constexpr AttrSpec ofAxis(AttrSpec spec) { return spec.atLeast(-64).atMost(64); }
 
 }  // namespace gradc

@@ -37,7 +37,8 @@ class RunWalk {
  public:
   static constexpr size_t kMost = 4;
 
-  /// The axes of `whole` that `part` has or, if not `keeps`, has not. The operands broadcast to `whole`, which has elements.
+  /// The axes of `whole` that `part` has or, if not `keeps`, has not. The operands broadcast to `whole`, which has
+  /// elements.
   RunWalk(Dims whole, Dims part, llvm::ArrayRef<TensorRef> operands, bool keeps) : count(operands.size()) {
     DimsBuffer own[kMost], dims, strides[kMost];  // of the merged axes, innermost first
     for (size_t k = 0; k < count; ++k) own[k] = broadcastStrides(whole, operands[k].shape);

@@ -1,4 +1,5 @@
-// Loops over the elements of a kernel's operands. Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/instruction_sets_test.cc
+// Loops over the elements of a kernel's operands. Tested by tests/runtime/kernels/fast_kernels_test.cc,
+// tests/runtime/kernels/instruction_sets_test.cc
 #pragma once
 
 #include "ops/kit/instruction_sets.h"

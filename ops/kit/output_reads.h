@@ -2,7 +2,8 @@
 // compute.
 //
 // A gradient operator of several inputs reads different operands for each: of y = A·B, dA reads B and dB reads A. Its
-// kernels run without the memory of the others (ir/rules/missing_inputs.h). Tested by tests/imperative/memory/imperative_keeps_test.cc
+// kernels run without the memory of the others (ir/rules/missing_inputs.h). Tested by
+// tests/imperative/memory/imperative_keeps_test.cc
 #pragma once
 
 #include "ir/op/op.h"

@@ -1,5 +1,6 @@
 // Fully connected layer: a linear map of each row of the data. Its kernels are those of convolution on images of one
-// pixel. The gradient decomposes into matrix products. Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
+// pixel. The gradient decomposes into matrix products. Tested by tests/ops/nn_ops_test.cc,
+// tests/passes/nn_infer_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"

@@ -84,8 +84,8 @@ void backwardKernel(const KernelCall &call) {
   });
 }
 
-// What is missing up to the least logarithm is added as a constant: the gradient does not see the guard. An infinite logarithm
-// cannot be added to.
+// What is missing up to the least logarithm is added as a constant: the gradient does not see the guard. An infinite
+// logarithm cannot be added to.
 void decomposeForward(DecomposeRule &d) {
   const StringRef least = d.number(std::log(kLeastProbability));
   const Value logs = d.emit(kLogSoftmax, {d.x(0)}, {{"axis", "-1"}});

@@ -4,8 +4,8 @@
 // gradient computes only from them. In training they depend on the data, so the rule of BatchNorm adds the gradient
 // through them if something differentiates them: that makes second and higher orders right. Which form runs is known
 // only at run time; `_in_training` switches those terms off in inference, so one decomposition serves both. Moving
-// statistics change in the forward pass, once, in training, unless use_global_stats. Tested by tests/ops/nn_ops_test.cc,
-// tests/passes/nn_infer_test.cc
+// statistics change in the forward pass, once, in training, unless use_global_stats. Tested by
+// tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -8,7 +8,8 @@
 
 namespace gradc {
 
-/// Of softmax, softmin, log_softmax and their gradients, and of SoftmaxActivation (ops/normalization/softmax_activation.h): rows of x · factor.
+/// Of softmax, softmin, log_softmax and their gradients, and of SoftmaxActivation
+/// (ops/normalization/softmax_activation.h): rows of x · factor.
 struct SoftmaxAttrs {
   int64_t axis;   // counted from the end when negative
   double factor;  // also of the gradient

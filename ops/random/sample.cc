@@ -93,8 +93,8 @@ template <class D> void decomposeSample(DecomposeRule &d) {
   d.y(1, noise);
 }
 
-// y = a + (b - a)·u or a + b·z:  da = Σ dy - Σ dy·u or Σ dy, db = Σ dy·u or Σ dy·z over the draws, rounded as the gradient of the
-// decomposition is
+// y = a + (b - a)·u or a + b·z:  da = Σ dy - Σ dy·u or Σ dy, db = Σ dy·u or Σ dy·z over the draws, rounded as the
+// gradient of the decomposition is
 template <class D> void sampleGradient(GradRule &g) {
   if (g.isZero(0)) {
     g.noGrad(0);

@@ -3,7 +3,8 @@
 // Mean and sum are linear: `_pooling_grad` is their adjoint, and each is the gradient of the other. The maximum picks
 // elements: `_pool_gather` and `_pool_scatter` pick and put back at the positions of the largest elements of x, are
 // adjoint to each other, and constant in x between ties. So all are closed to every order.
-// The windows themselves are in ops/spatial/pooling_kernel.h. Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
+// The windows themselves are in ops/spatial/pooling_kernel.h. Tested by tests/ops/nn_ops_test.cc,
+// tests/passes/nn_infer_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

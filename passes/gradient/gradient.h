@@ -130,8 +130,8 @@ struct GradientResult {
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
   /// The new ids of the given graph's nodes, invalid for those that are gone; empty when all kept their ids. They do
-  /// unless overwritten versions had to be saved or put in order (passes/order/order_mutation.h), a forward head that is
-  /// listed twice became a copy (COPY-05), or only gradients are emitted.
+  /// unless overwritten versions had to be saved or put in order (passes/order/order_mutation.h), a forward head that
+  /// is listed twice became a copy (COPY-05), or only gradients are emitted.
   std::vector<NodeId> forwardIds;
 };
 

@@ -1,4 +1,5 @@
-// One forward sweep for what carries, one backward sweep for ancestors. Tested by tests/passes/gradient/gradient_select_test.cc
+// One forward sweep for what carries, one backward sweep for ancestors. Tested by
+// tests/passes/gradient/gradient_select_test.cc
 #include "passes/gradient/select.h"
 
 #include "ir/op/attr_spec.h"

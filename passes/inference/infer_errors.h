@@ -1,4 +1,5 @@
-// What inference refuses. `firstNode`: nodes before it are given and not looked at. Tested by tests/passes/infer_test.cc
+// What inference refuses. `firstNode`: nodes before it are given and not looked at. Tested by
+// tests/passes/infer_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -1,5 +1,5 @@
-// What inference propagates: shapes and types, refined by the functions of operators. Used by passes/inference/infer.cc for a
-// graph and by passes/inference/infer_bodies.cc for the bodies of its nodes.
+// What inference propagates: shapes and types, refined by the functions of operators. Used by passes/inference/infer.cc
+// for a graph and by passes/inference/infer_bodies.cc for the bodies of its nodes.
 #pragma once
 
 #include "passes/inference/infer_bodies.h"

@@ -1,4 +1,5 @@
-// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule (passes/order/schedule.h).
+// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule
+// (passes/order/schedule.h).
 //
 // Three stages, each usable on its own: lifetimes (first and last step an entry's bytes are needed, in-place pairs
 // merged), bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).

@@ -1,4 +1,5 @@
-// Names for nodes that a pass adds, none of which the graph has already (NAME-09). Tested by tests/passes/unroll_names_test.cc
+// Names for nodes that a pass adds, none of which the graph has already (NAME-09). Tested by
+// tests/passes/unroll_names_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

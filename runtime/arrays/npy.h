@@ -1,7 +1,7 @@
 // NumPy's NPY and NPZ files, both ways, after the published format (numpy/lib/format.py, versions 1.0 to 3.0).
 //
-// NumPy has no bfloat16. Two raw bytes, '<V2', are read and written as one, as np.save does for ml_dtypes.bfloat16; after
-// np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
+// NumPy has no bfloat16. Two raw bytes, '<V2', are read and written as one, as np.save does for ml_dtypes.bfloat16;
+// after np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
 #pragma once
 
 #include "ir/tensor/tensor.h"
@@ -41,20 +41,22 @@ struct NamedArray {
   std::shared_ptr<const ArchivedElements> archived = nullptr;
 };
 
-/// Reads what is archived. BindingMismatch, naming the array, when its bytes are not as many as its shape and type need.
+/// Reads what is archived. BindingMismatch, naming the array, when its bytes are not as many as its shape and type
+/// need.
 llvm::Error readElements(NamedArray &array);
 
 /// `place` names the file in errors (BadTensorFile). Fortran order is transposed, foreign byte order swapped.
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
 /// Members in archive order; stored and deflated ones, zip64 included.
 llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
-/// The same without the elements, which stay archived: the directory and the headers are read and checked. What nobody needs
-/// is never inflated. The arrays share the file.
+/// The same without the elements, which stay archived: the directory and the headers are read and checked. What nobody
+/// needs is never inflated. The arrays share the file.
 llvm::Expected<std::vector<NamedArray>> openNpz(std::shared_ptr<const llvm::MemoryBuffer> file, llvm::StringRef place);
 /// Writes a row-major tensor. UnsupportedOption for an unknown dtype.
 llvm::Error writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
 
-/// Writes an archive array by array: stored, in the order of the calls, dated 1980, so that equal arrays give equal files.
+/// Writes an archive array by array: stored, in the order of the calls, dated 1980, so that equal arrays give equal
+/// files.
 class NpzWriter {
  public:
   explicit NpzWriter(llvm::raw_ostream &os) : os(os) {}

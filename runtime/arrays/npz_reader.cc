@@ -1,8 +1,9 @@
 // Reading NPZ: a zip archive of NPY members, after the published format (runtime/arrays/npz_format.h).
 //
-// Reading trusts only the central directory, so members with data descriptors need no special case. Phases: read the directory,
-// find the members and see that they do not overlap, read the header of each, and only on request the elements. A size that
-// the bytes at hand cannot hold is refused. Not read: encrypted and multi-disk archives. Tested by tests/runtime/npy_test.cc
+// Reading trusts only the central directory, so members with data descriptors need no special case. Phases: read the
+// directory, find the members and see that they do not overlap, read the header of each, and only on request the
+// elements. A size that the bytes at hand cannot hold is refused. Not read: encrypted and multi-disk archives. Tested
+// by tests/runtime/npy_test.cc
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "runtime/arrays/npy.h"

@@ -1,4 +1,5 @@
-// Matches bindings by name, and decides which array may be bound to which variable. Tested by tests/runtime/session_test.cc
+// Matches bindings by name, and decides which array may be bound to which variable. Tested by
+// tests/runtime/session_test.cc
 #include "runtime/executor/bindings.h"
 
 #include "ir/base/error.h"

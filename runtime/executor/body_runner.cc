@@ -36,8 +36,8 @@ uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
 
 class ListRunner final : public MovableRunner {
  public:
-  /// `place`: text of `step`, which is in the enclosing graph. `hooks` may be null. `maxSteps`: runs of the body each time its
-  /// node runs.
+  /// `place`: text of `step`, which is in the enclosing graph. `hooks` may be null. `maxSteps`: runs of the body each
+  /// time its node runs.
   ListRunner(InstructionList prepared, ArenaPlaces places, BodyStep step, std::string place, BodyHooks *hooks,
              bool isDecision, uint64_t maxSteps)
       : list(std::move(prepared)), places(std::move(places)), step(step), place(std::move(place)),
@@ -122,8 +122,8 @@ class ListRunner final : public MovableRunner {
                [&](const KernelCall &call) { instruction.run(call); });
   }
 
-  /// Adds to an error that a kernel left where it happened. The innermost body names the node, which has bodies itself if
-  /// its own kernel left the error.
+  /// Adds to an error that a kernel left where it happened. The innermost body names the node, which has bodies itself
+  /// if its own kernel left the error.
   void locate(Error &failure, const Instruction &at) const {
     failure = amend(std::move(failure), [&](GradcError &error) {
       if (!at.kind->flow || error.place.path.empty()) {

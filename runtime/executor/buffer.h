@@ -12,11 +12,12 @@ namespace gradc {
 
 using Buffer = std::unique_ptr<char[], void (*)(char *)>;
 
-/// Zeroed bytes aligned to kPlanAlignment; never null, so that empty tensors have an address too. TooLarge, naming `what`
+/// Zeroed bytes aligned to kPlanAlignment; never null, so that empty tensors have an address too. TooLarge, naming
+/// `what`
 /// ("variable 'x'"), when the machine does not have that much.
 llvm::Expected<Buffer> allocateBuffer(size_t bytes, const llvm::Twine &what);
-/// The same, where up to `spare` of the bytes may never be touched: the machine may have less than all of them, and pages
-/// that are not touched cost nothing.
+/// The same, where up to `spare` of the bytes may never be touched: the machine may have less than all of them, and
+/// pages that are not touched cost nothing.
 llvm::Expected<Buffer> allocateBuffer(size_t bytes, size_t spare, const llvm::Twine &what);
 
 /// Copies as many bytes as `to` has, which may be none; `from` is other memory with at least as many.

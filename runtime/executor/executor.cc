@@ -30,8 +30,8 @@ std::string headName(const Graph &graph, size_t i) {
   return "head '" + graph.listedName(graph.heads()[i]) + "'";
 }
 
-/// Reference kernels read and write row-major, dense memory. Those with the role Elements accept any order, and images of
-/// one pixel have only one.
+/// Reference kernels read and write row-major, dense memory. Those with the role Elements accept any order, and images
+/// of one pixel have only one.
 [[maybe_unused]] bool suitsReference(const KernelCall &call) {
   auto suits = [&](const TensorRef &tensor) {
     if (tensor.isRowMajorDense()) return true;

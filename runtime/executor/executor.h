@@ -6,9 +6,9 @@
 //   cantFail(executor.run(step));
 //   executor.head(0);
 //
-// A head has a buffer of its own, outside the arena. A head that is a variable, or an entry that an earlier head already
-// has, is copied there (COPY-03, COPY-06). A head with the request `add` is computed in full and then added once
-// (REQ-06): kernels never see Add.
+// A head has a buffer of its own, outside the arena. A head that is a variable, or an entry that an earlier head
+// already has, is copied there (COPY-03, COPY-06). A head with the request `add` is computed in full and then added
+// once (REQ-06): kernels never see Add.
 #pragma once
 
 #include "ir/rules/kernel.h"
@@ -25,8 +25,8 @@ class KernelSet;
 /// Auto: fast kernels (runtime/kernels/) where they exist; they agree with the reference kernels up to rounding.
 enum class Backend : uint8_t { Auto, Reference };
 
-/// Which nodes of the fast backend run as one, piece by piece while a piece is in the cache (runtime/fusion/fusion.h). The
-/// results have the same bits as those of nodes that run one by one.
+/// Which nodes of the fast backend run as one, piece by piece while a piece is in the cache (runtime/fusion/fusion.h).
+/// The results have the same bits as those of nodes that run one by one.
 struct FusionOptions {
   bool elements = true;        // consecutive element-wise nodes
   bool norms = true;           // batch norm with the sum and the relu that follow it
@@ -48,7 +48,8 @@ struct NodeOverride {
   std::vector<TensorRef> base;
   /// Where each run stores the operator's implied loss of the node's inputs; null: nowhere.
   double *impliedLoss = nullptr;
-  /// Read in place of the node's inputs, whatever the kind: one per input, with null data for those read as they are. Empty: all.
+  /// Read in place of the node's inputs, whatever the kind: one per input, with null data for those read as they are.
+  /// Empty: all.
   std::vector<TensorRef> inputs = {};
 };
 /// `kernel` computes what the override leaves to the node's kernel.
@@ -75,20 +76,21 @@ struct ExecOptions {
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;  // of random operators
-  /// The most steps that a loop may run, in bodies too; one more is the error LengthMismatch. None: a loop's own bound alone.
+  /// The most steps that a loop may run, in bodies too; one more is the error LengthMismatch. None: a loop's own bound
+  /// alone.
   std::optional<uint64_t> maxSteps = std::nullopt;
-  /// Read by a Session, which makes kernels and plan; an Executor takes the groups of its `kernels` (KernelSet::fuse). A
-  /// monitor or overrides disable fusion.
+  /// Read by a Session, which makes kernels and plan; an Executor takes the groups of its `kernels` (KernelSet::fuse).
+  /// A monitor or overrides disable fusion.
   FusionOptions fusion = {};
-  /// By node; replaces isTraining, the seed and the step of a run, so that parts of a graph run in their own mode and draw
-  /// the numbers they drew elsewhere. Read only by `create`; empty: none.
+  /// By node; replaces isTraining, the seed and the step of a run, so that parts of a graph run in their own mode and
+  /// draw the numbers they drew elsewhere. Read only by `create`; empty: none.
   llvm::ArrayRef<CallForm> forms;
   Schedule schedule = {};                // order in which nodes run; the one the plan was made for
   char *arena = nullptr;                 // the caller's memory for the plan; null: the executor allocates it
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: memory the caller is going to bind, else null; empty: none
-  /// Fast kernels whose workspaces are in the plan (KernelSet::planWorkspace, planReader); the executor takes them over.
-  /// Null: it prepares kernels itself, with scratch of its own.
+  /// Fast kernels whose workspaces are in the plan (KernelSet::planWorkspace, planReader); the executor takes them
+  /// over. Null: it prepares kernels itself, with scratch of its own.
   KernelSet *kernels = nullptr;
   const Overrides *overrides = nullptr;  // must outlive the executor; null: none
   /// Called after each node with its outputs (HOOK-08), on the thread that runs the graph (withThreads); null: none. An
@@ -100,21 +102,22 @@ struct ExecOptions {
 class Executor {
  public:
   /// UnknownOp (E-32) for a node without kernel, InferMissing (E-58) for a requested entry of unknown shape, DTypeWidth
-  /// (E-63) for an element type the node's kernel does not compute in, BindingMismatch for columns of the options of another
-  /// length than the graph's. Schedule and plan are checked first (BadPlan); the
-  /// versions of overwritten variables are not (checkMutationOrder does that).
+  /// (E-63) for an element type the node's kernel does not compute in, BindingMismatch for columns of the options of
+  /// another length than the graph's. Schedule and plan are checked first (BadPlan); the versions of overwritten
+  /// variables are not (checkMutationOrder does that).
   static llvm::Expected<Executor> create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                          const MemoryPlan &plan, const ExecOptions &options);
   Executor(Executor &&);
   ~Executor();
 
-  /// Binds the memory of a variable, which is written only if an operator mutates it. E-71 when shape or dtype differ from
-  /// the inferred ones, or when the tensor is not row-major, dense and aligned to its elements. If the given `kernels`
-  /// chose another layout for the entry (KernelSetOptions::movesArguments), the tensor must have that layout.
+  /// Binds the memory of a variable, which is written only if an operator mutates it. E-71 when shape or dtype differ
+  /// from the inferred ones, or when the tensor is not row-major, dense and aligned to its elements. If the given
+  /// `kernels` chose another layout for the entry (KernelSetOptions::movesArguments), the tensor must have that layout.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Binds the caller's memory for head i; without it the executor owns the memory, initially zero. For Request::Add it
-  /// holds the start value. Another head may use the same memory only if both have the request Add (E-18), a variable only
-  /// if the head's node waits for all its other readers, as the steps of appendOptimizer do; the latter is not checked.
+  /// holds the start value. Another head may use the same memory only if both have the request Add (E-18), a variable
+  /// only if the head's node waits for all its other readers, as the steps of appendOptimizer do; the latter is not
+  /// checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// Sets KernelCall::state of the node from now on. BindingSurplus for a node that the graph does not have.
   llvm::Error bindState(NodeId node, void *object);
@@ -133,8 +136,8 @@ class Executor {
     uint32_t numFast;                    // nodes that ran on a fast kernel
     Reorders reorders;
     llvm::ArrayRef<NodeId> fused = {};  // the nodes that ran as one; empty: only `node`
-    /// The timing of the node in whose body it ran, by position in `timings`, whose duration includes this one; kNone: it is
-    /// a node of the graph.
+    /// The timing of the node in whose body it ran, by position in `timings`, whose duration includes this one; kNone:
+    /// it is a node of the graph.
     static constexpr uint32_t kNone = 0xffffffff;
     uint32_t owner = kNone;
     uint32_t body = 0;  // of the owner

@@ -30,7 +30,8 @@ class FailureSlot {
 };
 
 /// Returns what `work` returns, an Error or an Expected. TooLarge for std::bad_alloc and for a thread that cannot be
-/// started, both with `what` in the message; a KernelError becomes the error it describes. `place` adds where it happened.
+/// started, both with `what` in the message; a KernelError becomes the error it describes. `place` adds where it
+/// happened.
 template <class Work, class Place> auto catching(const char *what, Work work, Place place) -> decltype(work()) {
   return catchingBadAlloc(what, [&]() -> decltype(work()) {
     try {

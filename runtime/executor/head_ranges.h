@@ -1,4 +1,5 @@
-// Which heads of an executor share memory. Tested by tests/runtime/head_ranges_test.cc, tests/runtime/session_memory_test.cc
+// Which heads of an executor share memory. Tested by tests/runtime/head_ranges_test.cc,
+// tests/runtime/session_memory_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"
@@ -10,8 +11,8 @@
 
 namespace gradc {
 
-/// The memory of heads, by size class and address. Heads with the request Add may share memory with each other; all others
-/// share none, so that a search looks at two ranges per class, and at those that it finds.
+/// The memory of heads, by size class and address. Heads with the request Add may share memory with each other; all
+/// others share none, so that a search looks at two ranges per class, and at those that it finds.
 class HeadRanges {
  public:
   /// O(n log n). Heads without bytes or with null data have no range.

@@ -68,7 +68,8 @@ class Preparation {
  private:
   void takeKernels(const Inference &inference) {
     if (options.backend == Backend::Reference) return;
-    // Hooks may run the piece of a node in place of its kernel, in the workspace that the plan has for the reference kernel.
+    // Hooks may run the piece of a node in place of its kernel, in the workspace that the plan has for the reference
+    // kernel.
     if (site && options.overrides && options.overrides->bodies) return;
     if (options.kernels) {
       list.kernels = std::move(*options.kernels);
@@ -225,7 +226,8 @@ class Preparation {
         if (Error error =
                 checkComputable(n, list.inference.dtype[e], kernelOutputType(kind, list.inference.dtype[e]), i == 0))
           return error;
-      // In a fused group an output may take over the operand of another member; this node does not see that as in place.
+      // In a fused group an output may take over the operand of another member; this node does not see that as in
+      // place.
       auto isTakenOver = [&](Value v) { return graph.entry(v) == plan.inplaceOf[e]; };
       bool isInPlace =
           request != Request::Null && plan.inplaceOf[e].isValid() && plan.offset[e] >= 0 && any_of(inputs, isTakenOver);
@@ -312,7 +314,8 @@ class Preparation {
     return Error::success();
   }
 
-  /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is Internal.
+  /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is
+  /// Internal.
   LLVM_ATTRIBUTE_NOINLINE Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
     for (Value v : graph.inputs(n)) in.push_back(list.inference.shape[graph.entry(v)]);

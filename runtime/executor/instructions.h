@@ -63,8 +63,8 @@ class MovableRunner : public BodyRunner {
   virtual void startNode() = 0;
   /// Where kernels of the body leave errors (KernelCall::failure): the slot of the enclosing list.
   virtual void setFailure(llvm::Error *slot) = 0;
-  /// From now on, records when the nodes of the body run, and counts its runs from 0. `owner`: the number in the log of the
-  /// node that is about to run. Null: no longer.
+  /// From now on, records when the nodes of the body run, and counts its runs from 0. `owner`: the number in the log of
+  /// the node that is about to run. Null: no longer.
   virtual void recordTimes(TimingLog *log, uint32_t owner) = 0;
 };
 
@@ -106,8 +106,8 @@ struct InstructionList {
     if (instruction.extras != Instruction::kNone) addExtras(extras[instruction.extras], call);
     return call;
   }
-  /// The same in two steps, for loops over many small instructions: `anyCall` has what calls without extras share, `fill`
-  /// adds the rest.
+  /// The same in two steps, for loops over many small instructions: `anyCall` has what calls without extras share,
+  /// `fill` adds the rest.
   KernelCall anyCall() const {
     KernelCall call;
     call.random = random;
@@ -130,8 +130,8 @@ struct InstructionList {
   }
   /// Makes them if it has none.
   InstructionExtras &needExtras(Instruction &instruction);
-  /// Begins the groups that the kernels form. Members of a group are consecutive instructions: no node that runs is scheduled
-  /// between them.
+  /// Begins the groups that the kernels form. Members of a group are consecutive instructions: no node that runs is
+  /// scheduled between them.
   void group();
   /// Frees excess capacity. Views into the columns stay valid from here on, even when the list is moved.
   void shrinkToFit();
@@ -139,8 +139,8 @@ struct InstructionList {
   void setFailure(llvm::Error *slot);
   /// For all instructions.
   void setRandom(uint64_t seed, uint64_t step);
-  /// Drops the graph and its inference, which a run does not read. From here on shapes are those of `shapes`, which must
-  /// outlive the list, and `tensor` must not be called.
+  /// Drops the graph and its inference, which a run does not read. From here on shapes are those of `shapes`, which
+  /// must outlive the list, and `tensor` must not be called.
   void trim(ShapeTable &shapes);
   bool isTrimmed() const { return !inference.shapes; }
 
@@ -148,8 +148,8 @@ struct InstructionList {
   void addExtras(const InstructionExtras &extras, KernelCall &call) const;
 };
 
-/// Records what a list keeps in its arena and where, so that the arena can be exchanged between runs. The arenas of bodies
-/// are inside it.
+/// Records what a list keeps in its arena and where, so that the arena can be exchanged between runs. The arenas of
+/// bodies are inside it.
 class ArenaPlaces {
  public:
   ArenaPlaces() = default;
@@ -182,8 +182,8 @@ class RandomOrdinals {
 };
 
 /// E-63 if the kernel of `who` does not compute in `given`, the type in which it receives an operand of type `stored`
-/// (ir/rules/widening.h). Only the first operand decides in which type a kernel computes: others may be class numbers or
-/// positions.
+/// (ir/rules/widening.h). Only the first operand decides in which type a kernel computes: others may be class numbers
+/// or positions.
 llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const llvm::Twine &who);
 
 /// Where a body runs: its arena is part of its node's workspace, and its heads are bound before each run.

@@ -6,8 +6,8 @@
 namespace gradc {
 
 /// `<name>`; `<name>#<k>` for the k-th of several variables with that name, k from 2 (settled: "Duplicate names");
-/// `#<id>` for a nameless one, and where another variable has that key as its name. No two are equal. Parallel to node ids,
-/// empty for operators.
+/// `#<id>` for a nameless one, and where another variable has that key as its name. No two are equal. Parallel to node
+/// ids, empty for operators.
 std::vector<std::string> variableKeys(const Graph &graph);
 
 /// Key of a gradient head: `<x>_grad`, `<x>_grad2` at order 2; x is a variable's key or the listed name of an entry.

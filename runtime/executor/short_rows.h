@@ -1,6 +1,7 @@
-// The outputs that a loop stacks for its gradient have values only in the rows of the steps that ran; the other rows are
-// uninitialized, so that a loop touches no more memory than it fills. Its gradient, also a loop, reads the same rows. Where
-// anything else reads such an output, as in a handwritten file, the loop zeroes it first. Tested by tests/runtime/short_rows_test.cc
+// The outputs that a loop stacks for its gradient have values only in the rows of the steps that ran; the other rows
+// are uninitialized, so that a loop touches no more memory than it fills. Its gradient, also a loop, reads the same
+// rows. Where anything else reads such an output, as in a handwritten file, the loop zeroes it first. Tested by
+// tests/runtime/short_rows_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"
@@ -12,12 +13,12 @@
 
 namespace gradc {
 
-/// By node: the loops with a stacked output whose readers need rows of steps that did not run. `isShort`: by head, whether
-/// only the rows that were written are read; empty: none. Linear.
+/// By node: the loops with a stacked output whose readers need rows of steps that did not run. `isShort`: by head,
+/// whether only the rows that were written are read; empty: none. Linear.
 llvm::BitVector loopsToClear(const Graph &graph, const llvm::BitVector &isShort);
 
-/// By head of a body, of a node that need not be cleared: the heads that exist for gradients, which read no more rows of a
-/// stack inside the body than were written.
+/// By head of a body, of a node that need not be cleared: the heads that exist for gradients, which read no more rows
+/// of a stack inside the body than were written.
 llvm::BitVector shortHeads(const NodeKind &kind, size_t body);
 
 /// Bytes of the stacks of which only the rows of executed steps are touched. `isCleared`: as loopsToClear found.

@@ -18,8 +18,8 @@ class TimingLog {
     uint32_t body = 0;
     int64_t step = 0;
   };
-  /// Records that the instruction starts, and returns the number to end it with. The bodies of its node record theirs in
-  /// between.
+  /// Records that the instruction starts, and returns the number to end it with. The bodies of its node record theirs
+  /// in between.
   uint32_t begin(const InstructionList &list, const Instruction &instruction, const Site &site);
   void end(uint32_t number, const Instruction &instruction);
 

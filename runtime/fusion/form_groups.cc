@@ -1,6 +1,6 @@
-// Phases: list the nodes that run; take out batch norms with the nodes that follow them, and their gradients with the node
-// before; cut the rest into stretches of nodes that work on the same number of elements; cut these where no operand
-// connects the nodes before with those after; decide which entries are not stored and which may share memory.
+// Phases: list the nodes that run; take out batch norms with the nodes that follow them, and their gradients with the
+// node before; cut the rest into stretches of nodes that work on the same number of elements; cut these where no
+// operand connects the nodes before with those after; decide which entries are not stored and which may share memory.
 // Tested by tests/runtime/fusion_test.cc
 #include "runtime/executor/instructions.h"
 #include "runtime/fusion/element_group.h"
@@ -91,7 +91,8 @@ class Formation {
   }
 
   /// Whether the relu of the first gradient read the output of the batch norm of the second, and that output can be
-  /// recomputed: the batch norm and its gradient have the same operands, including beta, which the gradient does not read.
+  /// recomputed: the batch norm and its gradient have the same operands, including beta, which the gradient does not
+  /// read.
   bool isReluOfNorm(NodeId reluGradient, NodeId normGradient) {
     const NodeId relu = graph.inputs(reluGradient)[1].node;
     if (graph.isVariable(relu) || !isRelu(relu)) return false;
@@ -155,8 +156,8 @@ class Formation {
     return is_contained(map_range(graph.inputs(next), [&](Value v) { return graph.entry(v); }), e);
   }
 
-  /// Whether `x` is large enough, and output 0 of each member and the operands of its element-wise members have the shape,
-  /// type and layout of `x`.
+  /// Whether `x` is large enough, and output 0 of each member and the operands of its element-wise members have the
+  /// shape, type and layout of `x`.
   bool isAlike(ArrayRef<NodeId> members, EntryId x) const {
     const Inference &inference = request.inference;
     if (inference.elements(x) < request.options.minElements) return false;

@@ -211,8 +211,8 @@ class ProblemMaker {
     return Error::success();
   }
 
-  /// The head-gradient variable of each y, invalid where it has none. The table lists them in the order of the y, those of
-  /// lower orders first, under names that several y may share.
+  /// The head-gradient variable of each y, invalid where it has none. The table lists them in the order of the y, those
+  /// of lower orders first, under names that several y may share.
   std::vector<NodeId> seedsOf(const GradientTable &table, ArrayRef<Value> ys) const {
     const StringMap<NodeId> variables = variablesByName(graph);
     StringMap<SmallVector<StringRef, 1>> seedsByName;
@@ -244,8 +244,8 @@ class ProblemMaker {
 
   // ---- both
 
-  /// An implied loss reads its label, which the operator itself may ignore: made a head, the label is computed anyway. It is
-  /// a constant for the gradient, so it is held; a label that a gradient also flows through cannot be held.
+  /// An implied loss reads its label, which the operator itself may ignore: made a head, the label is computed anyway.
+  /// It is a constant for the gradient, so it is held; a label that a gradient also flows through cannot be held.
   Error keepLabels() {
     std::vector<Value> labels;
     for (uint32_t id = 0; id < problem.function.numNodes(); ++id) {

@@ -26,9 +26,9 @@ struct CheckProblem {
   std::vector<Value> held;  // entries the request makes constants (no_grad, stop)
 };
 
-/// For a forward model: the order K-1 graph and its gradient, with a variable as head gradient of every y. For an emitted
-/// graph: its heads of the highest order and the graph of the others; `options.gradient.heads` lists the y that were
-/// differentiated if those were not all.
+/// For a forward model: the order K-1 graph and its gradient, with a variable as head gradient of every y. For an
+/// emitted graph: its heads of the highest order and the graph of the others; `options.gradient.heads` lists the y that
+/// were differentiated if those were not all.
 llvm::Expected<CheckProblem> makeCheckProblem(Context &context, const Graph &graph, const GradcheckOptions &options);
 
 }  // namespace gradc

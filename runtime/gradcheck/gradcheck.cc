@@ -1,5 +1,5 @@
-// Phases: make the problem, fill both graphs with one base point, compute the claimed gradients, compare samples of them
-// with differences. Tested by tests/runtime/gradcheck/gradcheck_test.cc
+// Phases: make the problem, fill both graphs with one base point, compute the claimed gradients, compare samples of
+// them with differences. Tested by tests/runtime/gradcheck/gradcheck_test.cc
 #include "runtime/gradcheck/gradcheck.h"
 
 #include "runtime/executor/failures.h"
@@ -112,8 +112,8 @@ class Checker {
     return Error::success();
   }
 
-  /// Runs the gradient graph, in which the function's variables have the same ids, at the same point. Its session is gone
-  /// before samples are taken, so neither values nor temporaries are in memory twice.
+  /// Runs the gradient graph, in which the function's variables have the same ids, at the same point. Its session is
+  /// gone before samples are taken, so neither values nor temporaries are in memory twice.
   Error computeGradients(SessionOptions settings, std::vector<NamedArray> bindings) {
     settings.hints = problem.hints;
     settings.initSeed = options.session.initSeed.value_or(options.seed);
@@ -240,8 +240,8 @@ class Checker {
     return Error::success();
   }
 
-  /// Central differences err by a·h² + b·h⁴ + …. Those of half and a quarter of the step remove the first two terms: what is
-  /// left is a wrong gradient, or a function that is not smooth at this scale.
+  /// Central differences err by a·h² + b·h⁴ + …. Those of half and a quarter of the step remove the first two terms:
+  /// what is left is a wrong gradient, or a function that is not smooth at this scale.
   Expected<Slopes> extrapolate(ArrayRef<Part> parts, ArrayRef<std::vector<double>> steps, const Slopes &whole,
                                bool &isUnsettled) {
     Expected<Slopes> half = slopesOf(parts, steps, 0.5);
@@ -331,7 +331,8 @@ class Checker {
     row.largestGradient = std::max(row.largestGradient, std::fabs(slopes.claimed));
   }
 
-  /// The ratio of all samples, as far as they have the same one. Small differences are left out, because noise decides theirs.
+  /// The ratio of all samples, as far as they have the same one. Small differences are left out, because noise decides
+  /// theirs.
   void noteFactor(double claimed, double measured) {
     constexpr double kSmallest = 1e-4, kTolerance = 1e-3;
     if (std::fabs(measured) < kSmallest) return;

@@ -1,8 +1,9 @@
 // Proof by central differences that an emitted gradient is the derivative of its graph (RUN-03).
 //
-// The scalar tested is a fixed random projection of the heads plus the implied loss of every loss operator that receives
-// a head gradient. BlockGrad-like outputs and loss outputs are held at their base value, random operators repeat their
-// draws, aux states are restored, piecewise operators stay on the piece active at the base point. docs/gradcheck.md.
+// The scalar tested is a fixed random projection of the heads plus the implied loss of every loss operator that
+// receives a head gradient. BlockGrad-like outputs and loss outputs are held at their base value, random operators
+// repeat their draws, aux states are restored, piecewise operators stay on the piece active at the base point.
+// docs/gradcheck.md.
 #pragma once
 
 #include "runtime/session/session.h"
@@ -46,7 +47,8 @@ struct GradcheckReport {
   std::string notFinite;
   /// A loss in a body that is not part of the scalar, because nothing keeps its label: "node 'y' (SoftmaxOutput)".
   std::string lossWithoutLabel;
-  /// Of a check that failed, what the differences tend to changes with the step: the function is not smooth at its scale.
+  /// Of a check that failed, what the differences tend to changes with the step: the function is not smooth at its
+  /// scale.
   bool isUnsettled = false;
   /// Variables that no check moved by themselves.
   size_t numUnsampled() const;

@@ -8,7 +8,8 @@ namespace gradc {
 
 inline bool isLoss(const OpDef &op) { return op.impliedLoss != nullptr; }
 
-/// Constants for the gradient: BlockGrad, losses, marked nodes, and steps such as comparisons, which a difference may cross.
+/// Constants for the gradient: BlockGrad, losses, marked nodes, and steps such as comparisons, which a difference may
+/// cross.
 inline bool isHeld(const Graph &graph, NodeId n) {
   const OpDef &op = *graph.op(n);
   return op.flags.isConstantInGradcheck || op.flags.hasNoGradient || isLoss(op) || isMarkedStopped(graph, n);
@@ -20,7 +21,8 @@ inline bool isHeldInput(const NodeKind &kind, size_t input) {
   return kind.isStopped(input) || isWholeNumber(domainOf(kind, input));
 }
 
-/// "node 'y' (_power_scalar) is nan", of the first element that is not finite; empty if all are. Hidden outputs are not looked at.
+/// "node 'y' (_power_scalar) is nan", of the first element that is not finite; empty if all are. Hidden outputs are not
+/// looked at.
 std::string describeNotFinite(const Graph &graph, NodeId n, llvm::ArrayRef<TensorRef> outputs);
 
 }  // namespace gradc

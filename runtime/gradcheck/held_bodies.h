@@ -1,7 +1,8 @@
 // Holds nodes in the bodies of loops, branches and calls at the base point.
 //
 // The first run records, in the order of execution, what later runs read in the same order: the decisions of loops and
-// branches are among it, so that each run takes the same steps. Tested by tests/runtime/gradcheck/gradcheck_loops_test.cc
+// branches are among it, so that each run takes the same steps. Tested by
+// tests/runtime/gradcheck/gradcheck_loops_test.cc
 #pragma once
 
 #include "runtime/arrays/npy.h"

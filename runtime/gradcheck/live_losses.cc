@@ -1,4 +1,5 @@
-// Walks backwards from the outputs over edges that carry gradient. Tested by tests/runtime/gradcheck/gradcheck_loops_test.cc
+// Walks backwards from the outputs over edges that carry gradient. Tested by
+// tests/runtime/gradcheck/gradcheck_loops_test.cc
 #include "runtime/gradcheck/live_losses.h"
 
 #include "ir/graph/body_flow.h"

@@ -1,6 +1,6 @@
-// Phases: find the nodes that may have a kernel, settle layouts, make kernels. When a factory refuses a node with operands
-// that are not row-major, these operands become plain and layouts are settled again.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Phases: find the nodes that may have a kernel, settle layouts, make kernels. When a factory refuses a node with
+// operands that are not row-major, these operands become plain and layouts are settled again. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/kernel_set.h"
 
 #include "runtime/kernels/core/threads.h"
@@ -74,7 +74,8 @@ class Selection {
     return {row->role, row->filters, suitsTiles};
   }
 
-  // A gradient node has a control dependency on its forward node. The first gradient node gets the tape and may overwrite it.
+  // A gradient node has a control dependency on its forward node. The first gradient node gets the tape and may
+  // overwrite it.
   void pairTapes() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
       const NodeId n(id);

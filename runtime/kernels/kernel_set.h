@@ -1,8 +1,8 @@
 // The fast kernels of one graph: which nodes have one, and how entries are laid out between them.
 //
 // Entries other than variables, heads and operands of reference kernels may have another layout: images channels-last,
-// filters in tiles of 16 x 16 (runtime/kernels/layout_settlement.h). Kernels of role Own convert to the layout they prefer,
-// in their scratch. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// filters in tiles of 16 x 16 (runtime/kernels/layout_settlement.h). Kernels of role Own convert to the layout they
+// prefer, in their scratch. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"
@@ -19,8 +19,8 @@ struct KernelSetOptions {
   bool allowLayouts = true;  // false: every entry stays plain, because somebody looks at entries between nodes
   /// Variables and heads may be filter tiles: their owner consults `layout` and converts.
   bool movesArguments = false;
-  /// Gradient kernels may read the workspaces of their forward nodes, which the plan keeps (`planReader`). Requires that no
-  /// node is overridden.
+  /// Gradient kernels may read the workspaces of their forward nodes, which the plan keeps (`planReader`). Requires
+  /// that no node is overridden.
   bool keepsTapes = false;
   llvm::ArrayRef<EntryId> plainEntries;  // stay row-major even so
 };

@@ -1,10 +1,11 @@
 // Decides which entries of a graph are not row-major between the nodes that read and write them.
 //
-// An entry of rank three or four and type float32 starts with every layout allowed and none wanted. A node forbids the layouts it
-// cannot read and wants the one it is fast on. Element-wise nodes tie their operands together, so whole stretches of a
-// network change at once. An entry gets the layout that is both wanted and allowed, and stays plain if there is none or
-// more than one. Variables and heads have owners: they are plain, or filter tiles if the owner converts them.
-// Linear, except for the union-find. Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/filter_tiles_test.cc
+// An entry of rank three or four and type float32 starts with every layout allowed and none wanted. A node forbids the
+// layouts it cannot read and wants the one it is fast on. Element-wise nodes tie their operands together, so whole
+// stretches of a network change at once. An entry gets the layout that is both wanted and allowed, and stays plain if
+// there is none or more than one. Variables and heads have owners: they are plain, or filter tiles if the owner
+// converts them. Linear, except for the union-find. Tested by tests/runtime/kernels/fast_kernels_test.cc,
+// tests/runtime/kernels/filter_tiles_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -21,8 +21,8 @@ constexpr const FastKernels *kFamilies[] = {
 #undef FAMILY
 };
 
-/// Element-wise operators whose reference loop the compiler vectorises for every instruction set: all of it is arithmetic.
-/// Sorted.
+/// Element-wise operators whose reference loop the compiler vectorises for every instruction set: all of it is
+/// arithmetic. Sorted.
 constexpr StringRef kVectorisedLoops[] = {
     "_backward_degrees",
     "_backward_hard_sigmoid",

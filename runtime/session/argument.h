@@ -1,5 +1,6 @@
 // The memory of a variable or a head. Callers see it row-major; while the graph runs it has the layout that the kernels
-// want. It is converted before a run, and back when a caller looks at it. Tested by tests/runtime/kernels/filter_tiles_test.cc
+// want. It is converted before a run, and back when a caller looks at it. Tested by
+// tests/runtime/kernels/filter_tiles_test.cc
 #pragma once
 
 #include "runtime/executor/buffer.h"

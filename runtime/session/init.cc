@@ -20,8 +20,8 @@ void fillWith(const TensorRef &tensor, double value) {
   for (int64_t i = 0, size = tensor.size(); i < size; ++i) writeElement(tensor, i, value);
 }
 
-/// SAX handler for `["Constant", {"value": 0.25}]`; the parser prescribes the method names. The parser's own tree of values
-/// allocates in its destructor, which ends the process when there is no memory.
+/// SAX handler for `["Constant", {"value": 0.25}]`; the parser prescribes the method names. The parser's own tree of
+/// values allocates in its destructor, which ends the process when there is no memory.
 struct ListEvents {
   std::string name;
   double value = std::nan("");  // of the last key `value`; NaN if that is not a number
@@ -119,8 +119,8 @@ Dims Initializer::shapeOfInput(const Reader &reader, size_t input) const {
   return inference.shapeOf(graph.entry(inputs[input])).dims();
 }
 
-/// Class numbers select along an axis of another operand: rows of the table when they are operand 0 (Embedding), else one
-/// of the axes after the batch. The smallest candidate is in range for each of them.
+/// Class numbers select along an axis of another operand: rows of the table when they are operand 0 (Embedding), else
+/// one of the axes after the batch. The smallest candidate is in range for each of them.
 int64_t Initializer::numClasses(const Reader &reader) const {
   if (reader.input == 0) return smallest(shapeOfInput(reader, 1).take_front(1));
   Dims scores = shapeOfInput(reader, 0);

@@ -1,7 +1,7 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or drawn (runtime/session/init.h), unless the caller brings memory.
-// Filters in its own buffers may keep the kernels' layout between runs; callers see them row-major.
+// A Session owns one buffer per variable, filled from bindings or drawn (runtime/session/init.h), unless the caller
+// brings memory. Filters in its own buffers may keep the kernels' layout between runs; callers see them row-major.
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -39,7 +39,8 @@ class Session {
   /// `bindings` are matched by variable name: E-70 for one missing without initSeed, E-71 for shape or dtype, E-72 for
   /// one the graph does not have, except head-gradient variables that were dropped (H-11). A floating or integer array
   /// is converted to the inferred floating type. `<variable>_grad` gives the start value of an `add` head
-  /// (`<variable>#grad` when a variable has that name), by default zeros. Of several variables with one name the k-th is
+  /// (`<variable>#grad` when a variable has that name), by default zeros. Of several variables with one name the k-th
+  /// is
   /// `<name>#<k>`, the bare name is E-34; a nameless one is `#<id>`. Shapes of bound arrays take part in inference,
   /// their dtypes do not. E-31 when the schedule (`exec.schedule`) does not respect versions: call `orderMutations`
   /// first. BadPlan when it is not a schedule of the graph.
@@ -67,29 +68,31 @@ class Session {
   TensorRef head(size_t i);
   /// The memory of a variable where it is row-major at this point; else null data: kernels keep it in another layout.
   TensorRef plainVariable(NodeId n) const;
-  /// A row-major copy into memory of the same shape and type; E-71 for other memory, E-72 for what is not a variable or a
-  /// head. Any number of threads may read between two runs.
+  /// A row-major copy into memory of the same shape and type; E-71 for other memory, E-72 for what is not a variable or
+  /// a head. Any number of threads may read between two runs.
   llvm::Error readVariable(NodeId n, const TensorRef &to) const;
   llvm::Error readHead(size_t i, const TensorRef &to) const;
 
-  /// From now on the variable or the head is in this memory (VariableMemory, HeadMemory): another batch, for example. Values
-  /// are not copied. E-71 when it does not fit, or when kernels keep the session's own memory in another layout; memory that
-  /// was given in SessionOptions can always be replaced.
+  /// From now on the variable or the head is in this memory (VariableMemory, HeadMemory): another batch, for example.
+  /// Values are not copied. E-71 when it does not fit, or when kernels keep the session's own memory in another layout;
+  /// memory that was given in SessionOptions can always be replaced.
   llvm::Error bindVariable(NodeId n, TensorRef tensor);
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// From now on head i is written over the variable, under the conditions of Executor::bindHead.
   llvm::Error shareHead(size_t i, NodeId variable);
-  /// Copies the value of the variable with the same id, shape and type in another session; E-71 and E-72 as readVariable.
+  /// Copies the value of the variable with the same id, shape and type in another session; E-71 and E-72 as
+  /// readVariable.
   llvm::Error assignVariable(NodeId n, const Session &from);
-  /// The layouts of variables and heads between consecutive runs, as long as nobody looks at them. Plain for what the graph
-  /// does not have.
+  /// The layouts of variables and heads between consecutive runs, as long as nobody looks at them. Plain for what the
+  /// graph does not have.
   Layout variableLayout(NodeId n) const;
   Layout headLayout(size_t i) const;
 
   /// As Executor::setProfiling and Executor::timings.
   void setProfiling(bool on);
   llvm::ArrayRef<Executor::Timing> timings() const;
-  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/keys.h); E-34 on a collision.
+  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/keys.h); E-34 on a
+  /// collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 
  private:

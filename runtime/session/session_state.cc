@@ -33,8 +33,9 @@ uint64_t bytesOf(const Inference &inference, EntryId e) {
   return SaturatingMultiply<uint64_t>(static_cast<uint64_t>(inference.elements(e)), dtypeBytes(inference.dtype[e]));
 }
 
-/// The node with the largest tensor among those that are computed and the variables that are not the caller's. Loops fill only
-/// as many rows of their stacks as they run steps, and results of element-wise nodes may exist only piece by piece.
+/// The node with the largest tensor among those that are computed and the variables that are not the caller's. Loops
+/// fill only as many rows of their stacks as they run steps, and results of element-wise nodes may exist only piece by
+/// piece.
 std::pair<uint64_t, NodeId> largestTensor(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                           const std::vector<bool> &isCallers) {
   std::pair<uint64_t, NodeId> most{0, NodeId()};
@@ -185,8 +186,8 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
   return Error::success();
 }
 
-/// A plan in the file is for nodes that run one by one. Workspaces do not move the values, so the plan does not depend on
-/// the kernels it was made for.
+/// A plan in the file is for nodes that run one by one. Workspaces do not move the values, so the plan does not depend
+/// on the kernels it was made for.
 Expected<bool> Session::State::isOtherPlanInFile(Context &context, PlanOptions options) {
   if (!graph.table().plan) return false;
   if (!options.groups || options.groups->groups.empty()) return isOtherPlan(graph, plan);
@@ -282,7 +283,8 @@ uint64_t Session::State::plannedBytes() const {
   return plan.plannedBytes - std::min<uint64_t>(spare, plan.plannedBytes);
 }
 
-/// Kernels and plan. A session that can never have its memory is refused first: kernels prepare tables as long as their tensors.
+/// Kernels and plan. A session that can never have its memory is refused first: kernels prepare tables as long as their
+/// tensors.
 Error Session::State::planRun(Context &context, KernelSet &kernels, const SessionOptions &options) {
   threads = options.exec.threads;
   requests = countRequests(graph, headRequests);

@@ -1,5 +1,5 @@
-// The state of a training run at one step, as named arrays: every persistent variable, and a few numbers under `gradc.…`.
-// Tested by tests/runtime/checkpoint_test.cc
+// The state of a training run at one step, as named arrays: every persistent variable, and a few numbers under
+// `gradc.…`. Tested by tests/runtime/checkpoint_test.cc
 #pragma once
 
 #include "runtime/arrays/npy.h"
@@ -26,8 +26,8 @@ struct LastingArray {
 bool isRunNumber(llvm::StringRef name);
 /// The numbers that follow the arrays in a checkpoint.
 std::vector<NamedArray> runNumbers(const RunState &run);
-/// Copies the checkpoint into the memory of `arrays` and returns the step. BindingMismatch, with nothing copied, when it
-/// belongs to another run than `expected` (whose step is ignored) or has other arrays. `place` names the checkpoint.
+/// Copies the checkpoint into the memory of `arrays` and returns the step. BindingMismatch, with nothing copied, when
+/// it belongs to another run than `expected` (whose step is ignored) or has other arrays. `place` names the checkpoint.
 llvm::Expected<uint64_t> takeCheckpoint(llvm::ArrayRef<NamedArray> checkpoint, llvm::ArrayRef<LastingArray> arrays,
                                         const RunState &expected, llvm::StringRef place);
 

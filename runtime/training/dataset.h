@@ -18,11 +18,11 @@ struct FeedName {
 class Dataset {
  public:
   Dataset() = default;
-  /// `columns` have the names of the variables they feed; those that are archived stay so. BindingMismatch when one has no axis, when their numbers of rows
-  /// differ, are 0, or reach 2^31; BindingMissing when there are no columns.
+  /// `columns` have the names of the variables they feed; those that are archived stay so. BindingMismatch when one has
+  /// no axis, when their numbers of rows differ, are 0, or reach 2^31; BindingMissing when there are no columns.
   static llvm::Expected<Dataset> create(std::vector<NamedArray> columns);
-  /// Selects the arrays that `feeds` names from those of a file. BindingMissing, listing what the file has, for one that it
-  /// does not have; `place` names the file.
+  /// Selects the arrays that `feeds` names from those of a file. BindingMissing, listing what the file has, for one
+  /// that it does not have; `place` names the file.
   static llvm::Expected<Dataset> select(std::vector<NamedArray> arrays, llvm::ArrayRef<FeedName> feeds,
                                         llvm::StringRef place);
 
@@ -34,11 +34,11 @@ class Dataset {
   Dims rowShape(size_t column) const;
   /// Its address is null while the elements are archived.
   TensorRef column(size_t column) const;
-  /// Converts the column to `dtype`, if it has another. Reads it if it is archived; errors are those of readElements, and
-  /// BindingSurplus for a column that there is not.
+  /// Converts the column to `dtype`, if it has another. Reads it if it is archived; errors are those of readElements,
+  /// and BindingSurplus for a column that there is not.
   llvm::Error convert(size_t column, DType dtype);
-  /// Copies the rows listed in `order`, one after the other, into `to`. BindingMismatch unless `to` has the column's dtype and
-  /// room for as many rows, and there are such rows, which are not archived.
+  /// Copies the rows listed in `order`, one after the other, into `to`. BindingMismatch unless `to` has the column's
+  /// dtype and room for as many rows, and there are such rows, which are not archived.
   llvm::Error gather(size_t column, llvm::ArrayRef<uint32_t> order, const TensorRef &to) const;
 
  private:

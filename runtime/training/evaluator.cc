@@ -82,8 +82,8 @@ Error Evaluator::prepare(const Dataset &data, int64_t batch, ArrayRef<NamedArray
   return Error::success();
 }
 
-/// With the shapes of training for variables whose shape does not follow from the examples: those that were given. One at a
-/// time, because others may follow from it.
+/// With the shapes of training for variables whose shape does not follow from the examples: those that were given. One
+/// at a time, because others may follow from it.
 SessionOptions Evaluator::optionsFor(const Dataset &data, int64_t batch) const {
   SessionOptions own = options;
   InferRequest request = options.hints;

@@ -1,6 +1,7 @@
 // Measures a network on a set of examples, in inference mode, with parameters that another session owns.
 //
-// Every example counts once: those left after the whole batches run as a smaller batch. Tested by tests/runtime/trainer_test.cc
+// Every example counts once: those left after the whole batches run as a smaller batch. Tested by
+// tests/runtime/trainer_test.cc
 #pragma once
 
 #include "runtime/session/session.h"
@@ -10,13 +11,13 @@ namespace gradc {
 
 class Evaluator {
  public:
-  /// `graph` is the network with those labels of `objective` that are not variables as heads after its own (withLabels);
-  /// both must outlive the object. `options.initSeed` must be set: it fills what is not bound.
+  /// `graph` is the network with those labels of `objective` that are not variables as heads after its own
+  /// (withLabels); both must outlive the object. `options.initSeed` must be set: it fills what is not bound.
   Evaluator(Context &context, const Graph &graph, const Objective &objective, SessionOptions options)
       : context(context), graph(graph), objective(objective), options(std::move(options)) {}
 
-  /// Infers shapes and types for batches of `batch` rows of `data`, whose elements are not read. `given` are the bindings
-  /// other than the columns. Errors are those of Session::create.
+  /// Infers shapes and types for batches of `batch` rows of `data`, whose elements are not read. `given` are the
+  /// bindings other than the columns. Errors are those of Session::create.
   llvm::Error prepare(const Dataset &data, int64_t batch, llvm::ArrayRef<NamedArray> given);
   /// From now on each evaluation copies the values of these variables from `source`, a session of `sourceGraph`, which
   /// begins like the graph here. Both must outlive the object.
@@ -25,14 +26,14 @@ class Evaluator {
     followedGraph = &sourceGraph;
     followedVariables = std::move(variables);
   }
-  /// The whole of `data`, `batch` rows at a time. BindingMismatch if a variable whose shape depends on the number of rows
-  /// does not have one value throughout, and the last batch is smaller.
+  /// The whole of `data`, `batch` rows at a time. BindingMismatch if a variable whose shape depends on the number of
+  /// rows does not have one value throughout, and the last batch is smaller.
   llvm::Expected<Score> evaluate(Dataset &data, int64_t batch);
 
   /// Of the batches given to `prepare`.
   const Inference &inference() const { return *inferred; }
-  /// Converts the columns of `data` to the types of their variables. BindingMismatch if its columns, row shapes or class
-  /// numbers do not fit; errors of Dataset::convert.
+  /// Converts the columns of `data` to the types of their variables. BindingMismatch if its columns, row shapes or
+  /// class numbers do not fit; errors of Dataset::convert.
   llvm::Error take(Dataset &data) const;
 
  private:

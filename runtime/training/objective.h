@@ -1,10 +1,10 @@
 // The loss that training minimizes, and the quality of the result, computed from the heads of a network.
 //
-// A head of an operator with its own loss (SoftmaxOutput, the regression outputs, MakeLoss) contributes that loss, as the
-// operator defines it (`impliedLoss`), computed from the head and the label; the logits of a probability are taken to be its
-// logarithm. Any other head contributes the sum of its elements, whose gradient is the ones that a head without loss gets;
-// heads that no gradient flows into contribute nothing. docs/training.md has the table.
-// Tested by tests/runtime/objective_test.cc
+// A head of an operator with its own loss (SoftmaxOutput, the regression outputs, MakeLoss) contributes that loss, as
+// the operator defines it (`impliedLoss`), computed from the head and the label; the logits of a probability are taken
+// to be its logarithm. Any other head contributes the sum of its elements, whose gradient is the ones that a head
+// without loss gets; heads that no gradient flows into contribute nothing. docs/training.md has the table. Tested by
+// tests/runtime/objective_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"
@@ -39,11 +39,12 @@ class Objective {
   size_t numHeads() const { return headCount; }
   /// Of the first head that has one.
   Metric metric() const { return metricKind; }
-  /// Whether every loss already is a mean over the batch, by its attribute `normalization` or as a single number. Otherwise
-  /// the reported loss and the gradient are divided by the batch size.
+  /// Whether every loss already is a mean over the batch, by its attribute `normalization` or as a single number.
+  /// Otherwise the reported loss and the gradient are divided by the batch size.
   bool isMean(llvm::ArrayRef<TensorRef> heads) const;
-  /// Heads whose elements are summed, but that do not look like losses: neither a single number nor one number per example,
-  /// or the latter computed from a trained variable directly, as the output of a last layer is. `isTrained`: by node.
+  /// Heads whose elements are summed, but that do not look like losses: neither a single number nor one number per
+  /// example, or the latter computed from a trained variable directly, as the output of a last layer is. `isTrained`:
+  /// by node.
   std::vector<size_t> headsUnlikeLosses(const Graph &forward, llvm::ArrayRef<TensorRef> heads, int64_t batch,
                                         const llvm::BitVector &isTrained) const;
   /// `heads` are those of the network, `labels` parallel to `labels()`.

@@ -6,8 +6,9 @@
 namespace gradc {
 
 /// Goes by the name that the first reader gives to the operand, as MXNet's initialisers go by names: biases, beta and
-/// moving means are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Other tensors with at least two axes are
-/// uniform in ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`; everything else is left to Initializer. An attribute
+/// moving means are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Other tensors with at least two
+/// axes are uniform in ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`; everything else is left to Initializer. An
+/// attribute
 /// `__init__` takes precedence, as in Initializer. A function of (seed, ordinal of the variable).
 class ParameterInitializer {
  public:

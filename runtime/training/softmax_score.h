@@ -11,8 +11,8 @@ struct SoftmaxScore {
   double numRight = 0, numCounted = 0;  // rows whose likeliest class is the label's; rows that are not ignored
 };
 
-/// Of floating probabilities in row-major order and labels in double precision. Linear in the elements, which are read once; only what
-/// a target multiplies has a logarithm taken of it.
+/// Of floating probabilities in row-major order and labels in double precision. Linear in the elements, which are read
+/// once; only what a target multiplies has a logarithm taken of it.
 SoftmaxScore scoreSoftmax(const SoftmaxOutputParams &params, const TensorRef &probabilities, const TensorRef &labels);
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// Phases of `Trainer::create`: infer the network by itself, which finds mistakes in the arrays; build the gradients of what
-// is trained; append the optimizer; open a session of the whole. Tested by tests/runtime/trainer_test.cc
+// Phases of `Trainer::create`: infer the network by itself, which finds mistakes in the arrays; build the gradients of
+// what is trained; append the optimizer; open a session of the whole. Tested by tests/runtime/trainer_test.cc
 #include "runtime/training/trainer.h"
 
 #include "runtime/executor/failures.h"
@@ -249,9 +249,9 @@ Error Trainer::State::checkNames() const {
   return Error::success();
 }
 
-/// New values overwrite the old ones. Only here may heads do that: an optimizer step may compute in place, and runs after
-/// all other readers of its parameter. The evaluator copies values by id, because the forward nodes come first in the
-/// training graph.
+/// New values overwrite the old ones. Only here may heads do that: an optimizer step may compute in place, and runs
+/// after all other readers of its parameter. The evaluator copies values by id, because the forward nodes come first in
+/// the training graph.
 Error Trainer::State::shareMemory() {
   for (const TrainingGraph::Parameter &parameter : training.parameters)
     if (Error error = session->shareHead(parameter.head, parameter.variable)) return error;

@@ -5,9 +5,9 @@
 //   Expected<Score> score = trainer->evaluate(heldOut);
 //   trainer->writeCheckpoint(os);
 //
-// The network is differentiated, an optimizer is appended (passes/optimizer/append_optimizer.h), and one session runs the result
-// with the new values of parameters in the memory of the old ones. Everything a step depends on is a function of the
-// options, the step number and the arrays of the checkpoint, so a resumed run continues bit for bit.
+// The network is differentiated, an optimizer is appended (passes/optimizer/append_optimizer.h), and one session runs
+// the result with the new values of parameters in the memory of the old ones. Everything a step depends on is a
+// function of the options, the step number and the arrays of the checkpoint, so a resumed run continues bit for bit.
 // docs/training.md. Tested by tests/runtime/trainer_test.cc
 #pragma once
 
@@ -21,8 +21,8 @@ namespace gradc {
 
 struct TrainerOptions {
   OptimizerOptions optimizer;  // `rescale` is a further factor unless hasOwnRescale is set
-  /// False: gradients are divided by the batch size unless the losses already are means (Objective::isMean). True: they are
-  /// only multiplied by optimizer.rescale.
+  /// False: gradients are divided by the batch size unless the losses already are means (Objective::isMean). True: they
+  /// are only multiplied by optimizer.rescale.
   bool hasOwnRescale = false;
   /// Factor of gradients that the optimizer divides by again: otherwise small ones would be 0 in 16 bits.
   double lossScale = 1;
@@ -30,8 +30,8 @@ struct TrainerOptions {
   int64_t batch = 64;               // rows; those left over at the end of an epoch are not trained on
   uint64_t seed = 0;                // of initial values and random operators
   std::optional<uint64_t> shuffle;  // seed of the order of examples; none: the given order
-  /// Variables that keep their values bit for bit: parameters, and auxiliary states such as moving statistics, which operators
-  /// then compute but do not keep.
+  /// Variables that keep their values bit for bit: parameters, and auxiliary states such as moving statistics, which
+  /// operators then compute but do not keep.
   std::vector<std::string> frozen;
   std::vector<NamedArray> start;  // values of parameters; the others are drawn (runtime/training/parameter_init.h)
   SessionOptions session;         // hints, inference, backend, threads; the rest is set by the trainer

@@ -1,4 +1,5 @@
-// Samples of CTCLoss and of its gradient as an operator: blanks first and last, lengths, repeated labels, one step, none.
+// Samples of CTCLoss and of its gradient as an operator: blanks first and last, lengths, repeated labels, one step,
+// none.
 #include "tests/conformance_samples/samples.h"
 
 namespace gradc::testing {

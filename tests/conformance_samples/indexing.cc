@@ -41,7 +41,8 @@ void addPick(std::vector<Sample> &list) {
   list.push_back({"one_hot", "depth=2", {{0, 2}}});
 }
 
-// Where index tuples repeat, what scatter_nd yields is not differentiable: samples have a single tuple or distinct ones.
+// Where index tuples repeat, what scatter_nd yields is not differentiable: samples have a single tuple or distinct
+// ones.
 void addTuples(std::vector<Sample> &list) {
   list.push_back({"gather_nd", "", {{3, 3, 2}, {2, 4}}});
   list.push_back({"gather_nd", "", {{3, 2}, {1, 2, 2}}});

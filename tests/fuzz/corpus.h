@@ -13,8 +13,8 @@ struct CorpusFile {
   std::string text;
 };
 
-/// Each .json in `folder`, and each line of each .jsonl, sorted. A line that is a JSON string stands for its value: a file
-/// that is not JSON.
+/// Each .json in `folder`, and each line of each .jsonl, sorted. A line that is a JSON string stands for its value: a
+/// file that is not JSON.
 std::vector<CorpusFile> readCorpus(llvm::StringRef folder);
 
 }  // namespace gradc::fuzz

@@ -1,7 +1,7 @@
 // Replays testdata/fuzz/ and draws a fixed number of graphs, for `./dev fuzz --coverage`: fuzz_coverage JOB JOBS TALLY
 //
-// Graphs are drawn for each operator until it was run and differentiated often enough, in rounds, with seeds that follow
-// from round and operator alone; a job has every JOBS-th operator and file.
+// Graphs are drawn for each operator until it was run and differentiated often enough, in rounds, with seeds that
+// follow from round and operator alone; a job has every JOBS-th operator and file.
 #include "ops/registry.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/exercise.h"

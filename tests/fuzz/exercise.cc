@@ -159,8 +159,9 @@ std::optional<InferRequest> knownOf(const Graph &graph, const Inference &inferen
   return request;
 }
 
-/// Whether a decomposition is part of what MXNet gets, a loop with other bodies, or reshape_like, which says nothing of its
-/// operand. What the operator said of the shapes of nodes before it, or the variables of its bodies, is lost with it.
+/// Whether a decomposition is part of what MXNet gets, a loop with other bodies, or reshape_like, which says nothing of
+/// its operand. What the operator said of the shapes of nodes before it, or the variables of its bodies, is lost with
+/// it.
 bool isTakenApart(const Graph &graph) {
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const NodeKind &kind = graph.kind(NodeId(n));
@@ -225,8 +226,8 @@ void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32
   rereads(result->graph, stage);
   if (order == 1 && level == Level::Run && !options.gradientOnly && isKnown && isSmall(inference))
     checkForms(graph, result->graph, stage);
-  // A head gradient of the user's may have another shape than its output (E-38). Without its forward part a graph may have
-  // lost what made a variable known.
+  // A head gradient of the user's may have another shape than its output (E-38). Without its forward part a graph may
+  // have lost what made a variable known.
   const bool mayBeUnknown =
       isListed || options.gradientOnly || takesShapesFromReaders(graph) ||
       llvm::any_of(request.heads, [](const GradientHead &head) { return head.seed || !head.seedName.empty(); });

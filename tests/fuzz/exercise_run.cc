@@ -96,8 +96,8 @@ void Trial::countDifferentiated(const Graph &graph, const GradientRequest &reque
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const OpDef *op = graph.op(NodeId(n));
     if (!op || op->flags.isOpaque || !isReached[n]) continue;
-    // Through an operator without gradient none flows, nor through one that makes integers of numbers, and one without inputs has
-    // none to pass on: reached is all they can be.
+    // Through an operator without gradient none flows, nor through one that makes integers of numbers, and one without
+    // inputs has none to pass on: reached is all they can be.
     auto isInteger = [&](Value v) { return !isFloating(options.inference->dtype[graph.entry(v)]); };
     bool makesIntegers = !llvm::all_of(graph.inputs(NodeId(n)), isInteger);
     for (uint16_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) makesIntegers &= isInteger(Value{NodeId(n), o, 0});

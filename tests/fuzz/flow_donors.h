@@ -1,4 +1,5 @@
-// Loops, branches and calls whose bodies run, as donors: no conformance sample has a body. Tested by tests/networks/fuzz_corpus_test.cc
+// Loops, branches and calls whose bodies run, as donors: no conformance sample has a body. Tested by
+// tests/networks/fuzz_corpus_test.cc
 #pragma once
 
 #include "tests/fuzz/sketch.h"

@@ -55,8 +55,8 @@ struct Harness {
     if (!tallyFile.empty()) tally.addTo(tallyFile);
   }
 
-  /// With GRADC_FUZZ_KEEP, a finding that leaves the process whole is written into that folder, one input per `what`, and
-  /// the search goes on.
+  /// With GRADC_FUZZ_KEEP, a finding that leaves the process whole is written into that folder, one input per `what`,
+  /// and the search goes on.
   void keep(llvm::StringRef what, llvm::StringRef message) {
     wasKept = true;
     if (keepFolder.empty()) return;
@@ -106,8 +106,8 @@ llvm::StringRef view(const uint8_t *data, size_t size) { return {reinterpret_cas
 
 }  // namespace
 
-/// With GRADC_FUZZ_EXPORT, writes a graph for each operator and the corpus into that folder, as seeds, or the files of arrays
-/// or the programs at their levels, and ends the program.
+/// With GRADC_FUZZ_EXPORT, writes a graph for each operator and the corpus into that folder, as seeds, or the files of
+/// arrays or the programs at their levels, and ends the program.
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = std::getenv("GRADC_FUZZ_EXPORT");
   if (!folder) return 0;

@@ -8,12 +8,12 @@
 
 namespace gradc::fuzz {
 
-/// Sound programs as files: each operator type that has a gradient, straight lines, branches, loops, steps, arrays, programs
-/// that have their gradient.
+/// Sound programs as files: each operator type that has a gradient, straight lines, branches, loops, steps, arrays,
+/// programs that have their gradient.
 std::vector<std::string> programSeeds();
 
-/// Returns what does not hold, in one line; empty when all is well. The call is that of the file, else the gradient of what the
-/// root writes last. Options are defaults, or drawn from the number `fuzz_choice` of the file.
+/// Returns what does not hold, in one line; empty when all is well. The call is that of the file, else the gradient of
+/// what the root writes last. Options are defaults, or drawn from the number `fuzz_choice` of the file.
 ///
 ///   read      verify, write, read back
 ///   graph     the forward graph and the gradient of the call: verify, infer, plan, lower; run

@@ -16,8 +16,8 @@ namespace gradc::fuzz {
 /// An error on one line, clipped.
 std::string textOf(llvm::Error error);
 
-/// Whether a body reshapes to a shape that only the reader of the value says. In the gradient that reader may be in the body of
-/// another loop.
+/// Whether a body reshapes to a shape that only the reader of the value says. In the gradient that reader may be in the
+/// body of another loop.
 bool takesShapesFromReaders(const Graph &graph, bool isBody = false);
 
 /// Variables by name; nothing where several have one name.
@@ -26,7 +26,8 @@ std::optional<llvm::StringMap<NodeId>> variablesOf(const Graph &graph);
 std::optional<InferRequest> knownOf(const Graph &graph, const Inference &inference, const Graph &lowered);
 /// Whether a node draws random numbers, at any depth.
 bool drawsNumbers(const Graph &graph);
-/// Empty, or how far apart two tensors of numbers are, as sums of other orders are not. Nothing is said of what is not finite.
+/// Empty, or how far apart two tensors of numbers are, as sums of other orders are not. Nothing is said of what is not
+/// finite.
 std::string differenceOf(const TensorRef &a, const TensorRef &b);
 
 struct Trial {

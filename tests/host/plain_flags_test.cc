@@ -1,4 +1,5 @@
-// The programs of docs/embedding.md and docs/imperative.md, compiled as the page says: a compiler, one archive, no Bazel.
+// The programs of docs/embedding.md and docs/imperative.md, compiled as the page says: a compiler, one archive, no
+// Bazel.
 #include "tests/support/tool.h"
 
 #include <gtest/gtest.h>

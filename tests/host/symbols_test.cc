@@ -1,5 +1,5 @@
-// What the archives define: functions and data of gradc's own, and instances of C++ templates, of which the linker keeps
-// one of many. No name of C, where OpenMP's, BLAS's and libc's are. The archives to look at are the arguments.
+// What the archives define: functions and data of gradc's own, and instances of C++ templates, of which the linker
+// keeps one of many. No name of C, where OpenMP's, BLAS's and libc's are. The archives to look at are the arguments.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// What the texts of the library's sources show. It does not know the command line: no text of it names a flag; what to do
-// about an error is a Remedy (ir/base/error.h), and tools/gradc/remedies.cc has the flags. And it has no objects that die when the
-// process exits, while threads of the host may still compile or run graphs.
+// What the texts of the library's sources show. It does not know the command line: no text of it names a flag; what to
+// do about an error is a Remedy (ir/base/error.h), and tools/gradc/remedies.cc has the flags. And it has no objects
+// that die when the process exits, while threads of the host may still compile or run graphs.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -84,9 +84,9 @@ TEST(LibraryTexts, NoneNamesAFlag) {
   EXPECT_GE(numLiterals, 3000u);
 }
 
-/// Whether the line defines an object whose destructor runs when the process exits, as far as its text shows: a variable with
-/// static storage that is neither constant-initialized nor a reference to what nothing destroys, and not of a type without
-/// destructor.
+/// Whether the line defines an object whose destructor runs when the process exits, as far as its text shows: a
+/// variable with static storage that is neither constant-initialized nor a reference to what nothing destroys, and not
+/// of a type without destructor.
 bool diesAtExit(StringRef line) {
   static const Regex local(
       "^ +(\\[\\[maybe_unused\\]\\] )?static (const )?[A-Za-z_][A-Za-z_0-9:<>, *]* [a-z][A-Za-z_0-9]*(\\[\\])?"

@@ -1,5 +1,5 @@
-// tests/house/replay.py, which says whether two builds of gradc do the same: it finds what differs, and nothing where nothing
-// does.
+// tests/house/replay.py, which says whether two builds of gradc do the same: it finds what differs, and nothing where
+// nothing does.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/StringRef.h"

@@ -1,5 +1,5 @@
-// Every conformance sample on the tape: gradients that are recorded are those that are not, bit for bit, and at every order they
-// are those of the compiled graph.
+// Every conformance sample on the tape: gradients that are recorded are those that are not, bit for bit, and at every
+// order they are those of the compiled graph.
 #include "imperative/imperative.h"
 #include "runtime/session/session.h"
 #include "tests/conformance_samples/samples.h"
@@ -27,8 +27,8 @@ Bits bitsOf(const Tensor &tensor) {
   return Bits(static_cast<const char *>(ref.data), static_cast<const char *>(ref.data) + ref.bytes());
 }
 
-/// At the first order the tape runs the compiled operators. Later it sums some terms in another order, and does not know
-/// which gradients vanish identically, which then are none or zeros (HO-08).
+/// At the first order the tape runs the compiled operators. Later it sums some terms in another order, and does not
+/// know which gradients vanish identically, which then are none or zeros (HO-08).
 bool agree(ArrayRef<double> compiled, ArrayRef<double> taped, unsigned order) {
   const auto isZero = [](double value) { return value == 0; };
   if (order > 1 && all_of(compiled, isZero) && all_of(taped, isZero)) return true;

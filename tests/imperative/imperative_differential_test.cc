@@ -1,5 +1,5 @@
-// Random problems on the tape: what it computes is, bit for bit, what the graph it recorded computes when it is compiled;
-// found in the cache or not, retained, or replayed call by call. docs/differential.md.
+// Random problems on the tape: what it computes is, bit for bit, what the graph it recorded computes when it is
+// compiled; found in the cache or not, retained, or replayed call by call. docs/differential.md.
 // GRADC_DIFFERENTIAL_GRAPHS says how many, GRADC_DIFFERENTIAL_SEED which is the first.
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"

@@ -185,8 +185,8 @@ TEST(ImperativeFunctionLife, TA_76_HistoriesOutliveTheirImperative) {
   EXPECT_EQ(Tape::rowOf(stashed->saved()), "E-20");
 }
 
-// What the host does to a value that it was given does not change what the call has saved. The leak checker sees the cycle
-// that it would be otherwise.
+// What the host does to a value that it was given does not change what the call has saved. The leak checker sees the
+// cycle that it would be otherwise.
 TEST(ImperativeFunctionLife, TA_76_SavedValuesAreHandedOutAsTensorsOfTheirOwn) {
   Tape t;
   std::optional<FunctionContext> stashed;

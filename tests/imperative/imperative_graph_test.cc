@@ -140,7 +140,8 @@ TEST(ImperativeGraph, MA_12_ANameThatComesLater) {
   EXPECT_EQ(variablesOf(cantFail(t.im.graphOf({z}))), (Names{"d", "x"}));
 }
 
-// A mark that did not count when a tensor was read; or one that came later. What the file computes is what the tape did.
+// A mark that did not count when a tensor was read; or one that came later. What the file computes is what the tape
+// did.
 TEST(ImperativeGraph, MA_12_OneVariableForATensorThatIsReadTrackedAndUntracked) {
   for (bool isMarkedLater : {false, true}) {
     Tape t;

@@ -1,4 +1,5 @@
-// Operators with bodies on the tape: what they compute and their gradients are, bit for bit, those of the compiled graph.
+// Operators with bodies on the tape: what they compute and their gradients are, bit for bit, those of the compiled
+// graph.
 #include "imperative/imperative.h"
 #include "ops/control/saved.h"
 #include "tests/support/ops/op_table.h"

@@ -238,7 +238,8 @@ TEST(ImperativeModes, TA_38_TA_39_WritesAreRebasedOnRequest) {
   EXPECT_EQ(t.rowOf(t.im.backward({square}, {})), "E-31");
 }
 
-// As in PyTorch, where a view of a leaf is refused; views of computed tensors are recorded there, here they are refused.
+// As in PyTorch, where a view of a leaf is refused; views of computed tensors are recorded there, here they are
+// refused.
 TEST(ImperativeModes, TA_38_TA_39_MUT_04_NoWriteIsRebasedThatOthersWouldSee) {
   ImperativeOptions options = Tape::referenceOptions();
   options.inplace = InplacePolicy::Rebase;

@@ -1,4 +1,5 @@
-// The policies of gradients on the tape: each changes what a backward computes, and none is mixed up with another in the cache.
+// The policies of gradients on the tape: each changes what a backward computes, and none is mixed up with another in
+// the cache.
 #include "imperative/imperative.h"
 #include "tests/support/runs/imperative.h"
 

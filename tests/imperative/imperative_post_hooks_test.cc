@@ -89,8 +89,8 @@ TEST(ImperativePostHooks, TA_60_AStepInsideOfTheBackward) {
   EXPECT_FALSE(x.grad());
 }
 
-/// The peak of a backward through a sum over 16 leaves of 1 MiB: `prepare` sees each leaf before `term` makes its term, `finish`
-/// all of them after the backward.
+/// The peak of a backward through a sum over 16 leaves of 1 MiB: `prepare` sees each leaf before `term` makes its term,
+/// `finish` all of them after the backward.
 template <class Prepare, class Term, class Finish> size_t peakOf(Prepare prepare, Term term, Finish finish) {
   constexpr int64_t kSize = 1 << 17;
   ImperativeOptions options = Tape::referenceOptions();

@@ -1,5 +1,6 @@
-// Random programs on the tape, with what PyTorch makes of them: writes in place, views, functions, hooks, retained and recorded
-// gradients. testdata/tape_programs.txt holds some; tests/oracles/make_tape_programs.py draws more, which GRADC_TAPE_PROGRAMS names.
+// Random programs on the tape, with what PyTorch makes of them: writes in place, views, functions, hooks, retained and
+// recorded gradients. testdata/tape_programs.txt holds some; tests/oracles/make_tape_programs.py draws more, which
+// GRADC_TAPE_PROGRAMS names.
 #include "imperative/imperative.h"
 #include "tests/support/runs/host_functions.h"
 

@@ -11,8 +11,8 @@ using testing::Doubles;
 using testing::doublesOf;
 using testing::Tape;
 
-// The hook of a gradient without elements runs between instructions. Wherever that is, no instruction is left out, and the hook
-// of another gradient is in time for what reads that gradient.
+// The hook of a gradient without elements runs between instructions. Wherever that is, no instruction is left out, and
+// the hook of another gradient is in time for what reads that gradient.
 TEST(ImperativeTapOrder, HOOK_02_AmongGradientsWithoutElements) {
   for (bool isEmptyFirst : {false, true})
     for (bool isEmptyLater : {false, true}) {

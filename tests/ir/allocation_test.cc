@@ -1,5 +1,5 @@
-// Each allocation of each entry fails, once and for all: an error every time, nothing left behind, and the same result as
-// before when there is memory again. What runs is in allocation_run_test.cc.
+// Each allocation of each entry fails, once and for all: an error every time, nothing left behind, and the same result
+// as before when there is memory again. What runs is in allocation_run_test.cc.
 #include "formats/blocks/graph/graph_of_blocks.h"
 #include "formats/json/reader.h"
 #include "ir/base/out_of_memory.h"

@@ -72,7 +72,8 @@ TEST_F(GraphBuilderTest, A_4_BaseIdsAreAStablePrefix) {
   EXPECT_EQ(names(cantFail(std::move(other).freeze({Value{v}}, {})).graph), "w x y v ");
 }
 
-// What became of a graph does not show in it: a dependency and an origin that only dropped nodes had leave nothing behind.
+// What became of a graph does not show in it: a dependency and an origin that only dropped nodes had leave nothing
+// behind.
 TEST_F(GraphBuilderTest, IR_07_EqualGraphsAreEqualHoweverTheyCameAbout) {
   const Value x = builder.addVariable("x", Attrs()), y = add("relu", {x}, "y"), z = add("relu", {y}, "z");
   builder.addControlDep(z.node, x.node);

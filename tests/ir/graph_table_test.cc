@@ -158,8 +158,8 @@ TEST(GraphTable, A_21_MalformedAttributesStayAsTheyAre) {
   }
 }
 
-// With other numbers of nodes they might come to fit by accident: two kinds of heads in a file of two nodes, one of which no
-// head reaches.
+// With other numbers of nodes they might come to fit by accident: two kinds of heads in a file of two nodes, one of
+// which no head reaches.
 TEST(GraphTable, A_21_MalformedAttributesAreDroppedWithNodes) {
   TestContext context;
   const char *text =

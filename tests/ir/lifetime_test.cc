@@ -1,5 +1,5 @@
-// What graphs keep alive and what they leave behind, in one thread and in several (A-18). Run under the address sanitizer
-// for uses after free and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
+// What graphs keep alive and what they leave behind, in one thread and in several (A-18). Run under the address
+// sanitizer for uses after free and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
 #include "formats/json/reader.h"
 #include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
@@ -25,8 +25,8 @@ namespace {
 
 using namespace gradc::testing;
 
-/// A network, read from text, whose names, attributes, shapes, bodies and unknown operator occur in no other round. It ends in a
-/// loop over the rows.
+/// A network, read from text, whose names, attributes, shapes, bodies and unknown operator occur in no other round. It
+/// ends in a loop over the rows.
 std::string networkOf(uint64_t round) {
   // $ is the number of the round.
   StringRef text = R"js({"nodes": [

@@ -1,5 +1,5 @@
-// The table of docs/embedding.md: who owns an object, which threads may use it, how long pointers into it live. A test of
-// each row, named after its first object.
+// The table of docs/embedding.md: who owns an object, which threads may use it, how long pointers into it live. A test
+// of each row, named after its first object.
 #include "imperative/imperative.h"
 #include "ir/graph/graph_builder.h"
 #include "ops/registry.h"

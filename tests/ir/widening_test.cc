@@ -220,8 +220,8 @@ class WidenedSamples : public ::testing::TestWithParam<Sample> {
  protected:
   static void TearDownTestSuite() { cells.print(allSamples().size(), kFloors); }
 
-  /// Batch statistics as heads are float32 beside data of float16; the gradient that flows through them mixes the two, which
-  /// inference refuses.
+  /// Batch statistics as heads are float32 beside data of float16; the gradient that flows through them mixes the two,
+  /// which inference refuses.
   bool hasStatisticsOfOtherType(DType half) const {
     return half == DType::Float16 && StringRef(GetParam().attrs).contains("output_mean_var=True");
   }

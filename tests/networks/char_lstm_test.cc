@@ -1,5 +1,5 @@
-// A character-level LSTM written as a loop, trained by the tool: the losses are those of the unrolled network and of the
-// operator RNN, and the parameters of loop and unrolled network the same bytes.
+// A character-level LSTM written as a loop, trained by the tool: the losses are those of the unrolled network and of
+// the operator RNN, and the parameters of loop and unrolled network the same bytes.
 #include "tests/support/tool.h"
 
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
-// Large graphs: a chain of 3·10⁵ nodes and a node with as many consumers go through gradient, inference and planning without
-// recursion, each in a time that grows with the graph and no faster (CLI-06, CON-08).
+// Large graphs: a chain of 3·10⁵ nodes and a node with as many consumers go through gradient, inference and planning
+// without recursion, each in a time that grows with the graph and no faster (CLI-06, CON-08).
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"
 #include "passes/memory/plan_memory.h"

@@ -1,4 +1,5 @@
-// A `_cond` without its second branch: the file says what is passed on in its place, and the node gets the body that yields it.
+// A `_cond` without its second branch: the file says what is passed on in its place, and the node gets the body that
+// yields it.
 #include "ops/registry.h"
 #include "passes/inference/infer.h"
 #include "passes/lowering/lower_to.h"

@@ -272,7 +272,8 @@ struct NamedParams {
   bool outGrad;
 };
 
-// Whether an operator ignores its head is what it declares: not that it stands for a loss, nor what its attributes are called.
+// Whether an operator ignores its head is what it declares: not that it stands for a loss, nor what its attributes are
+// called.
 TEST(ScaledLosses, WhatIgnoresItsHeadIsDeclared) {
   static constexpr AttrSpec kAttrs[] = {required<&NamedParams::outGrad>("out_grad", "a name that means nothing here")};
   static const auto lossOf = [](bool ignoresHead) {

@@ -1,5 +1,5 @@
-// Every pass on graphs that are large in one way each: sixteen times as much takes sixteen times as long (CLI-06). Rows are the
-// ways to be large, columns what is done with the graph; each cell runs by itself.
+// Every pass on graphs that are large in one way each: sixteen times as much takes sixteen times as long (CLI-06). Rows
+// are the ways to be large, columns what is done with the graph; each cell runs by itself.
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
 #include "ops/control/relocated.h"
@@ -338,7 +338,8 @@ TEST(ScaleAxes, CLI_06_MUT_06_LoopsThatOverwriteOneVariable) {
   });
 }
 
-/// The gradient of a loop toward its rows, with the gradients of n nodes of its body, of which a gradient reaches all or none.
+/// The gradient of a loop toward its rows, with the gradients of n nodes of its body, of which a gradient reaches all
+/// or none.
 double secondsToRetain(uint32_t n, bool areReached) {
   TestContext context;
   Maker inside(context);

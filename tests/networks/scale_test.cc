@@ -122,8 +122,8 @@ TEST(Scale, CLI_06_A_17_GradientOfAWideConcatInPrimitives) {
   });
 }
 
-// The shape of x is known through z alone, after the sweep. It goes along the chain node by node, and each of them is read by
-// one node that can never be finished.
+// The shape of x is known through z alone, after the sweep. It goes along the chain node by node, and each of them is
+// read by one node that can never be finished.
 TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {
   expectLinear(1000, [](uint32_t n) {
     TestContext context;

@@ -24,8 +24,8 @@ namespace {
 
 using namespace gradc::testing;
 
-/// Operators of our own that cannot be expressed in MXNet's, and the lowest order of a gradient that has them. An operator that is
-/// not here has to be lowered in every graph.
+/// Operators of our own that cannot be expressed in MXNet's, and the lowest order of a gradient that has them. An
+/// operator that is not here has to be lowered in every graph.
 struct Refusal {
   StringRef op;
   uint32_t order;
@@ -128,7 +128,8 @@ class Conformance : public ::testing::TestWithParam<Sample> {
     }
   }
 
-  // Each operator that declares it has been seen to depend on the form. RNNs that drop values have no samples, but a test below.
+  // Each operator that declares it has been seen to depend on the form. RNNs that drop values have no samples, but a
+  // test below.
   static void expectFormReaders() {
     if (seen.numInBothForms != allSamples().size()) return;  // chosen by a filter
     for (const auto &[op, differs] : seen.formReaders) EXPECT_TRUE(differs) << op.str() << " is the same in both forms";

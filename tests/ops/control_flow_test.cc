@@ -1,5 +1,5 @@
-// Loops, branches and calls: attributes, inference through bodies, execution. Files in testdata/loops are what MXNet's own
-// front end writes (tests/oracles/mxnet_loops.py).
+// Loops, branches and calls: attributes, inference through bodies, execution. Files in testdata/loops are what MXNet's
+// own front end writes (tests/oracles/mxnet_loops.py).
 #include "passes/memory/plan_memory.h"
 #include "tests/support/runs/loops.h"
 #include "tests/support/small_ops.h"
@@ -161,7 +161,8 @@ TEST(ControlFlow, CallRunsItsBody) {
   EXPECT_EQ(run(graph, {{"a", floats({2}, {5, 6})}, {"b", floats({2}, {1, 2})}}), (Tensors{{4, 4}, {1, 2}}));
 }
 
-// The arena of a body and the buffers of its states are the workspace of the node, and that of 1000 steps is that of one.
+// The arena of a body and the buffers of its states are the workspace of the node, and that of 1000 steps is that of
+// one.
 TEST(ControlFlow, MEM_03_BodiesArePlannedInTheWorkspaceOfTheirNode) {
   const Graph graph = loopFile("lstm");
   auto planFor = [&](int64_t steps) {
@@ -182,7 +183,8 @@ TEST(ControlFlow, MEM_03_BodiesArePlannedInTheWorkspaceOfTheirNode) {
   EXPECT_EQ(one.workspaceBytes, one.flows[0].bytes);
 }
 
-// A state that starts as zeros has the shape of its input, which nothing reads; one that is computed in place has one buffer.
+// A state that starts as zeros has the shape of its input, which nothing reads; one that is computed in place has one
+// buffer.
 TEST(ControlFlow, A_19_StatesThatStartAsZeros) {
   for (StringRef text : {"n = elemwise_add(s, x); heads n, n", "e = exp(s); n = elemwise_add(e, x); heads n, n"})
     for (const Floats &x : {Floats{1, 2, 4}, Floats{1, 2}, Floats{}})

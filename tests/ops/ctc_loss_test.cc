@@ -1,7 +1,7 @@
 // CTCLoss: shapes both ways, refusals, sequences that no path spells, labels and lengths out of range.
 //
-// What MXNet 1.9.1 computes is in testdata/conformance/CTCLoss.json. MXNet does not write the gradient of a sequence with
-// too few steps, and reads in front of its buffers where a row has no labels.
+// What MXNet 1.9.1 computes is in testdata/conformance/CTCLoss.json. MXNet does not write the gradient of a sequence
+// with too few steps, and reads in front of its buffers where a row has no labels.
 #include "tests/support/ops/derivative.h"
 #include "tests/support/ops/mxnet_rows.h"
 #include "tests/support/ops/op_table.h"
@@ -115,7 +115,8 @@ TEST(CtcLoss, A_17_LabelsEndAtThePadding) {
   }
 }
 
-// Where blanks are likely the paths that spell many labels have shares of less than 10^-45, which float32 does not hold.
+// Where blanks are likely the paths that spell many labels have shares of less than 10^-45, which float32 does not
+// hold.
 TEST(CtcLoss, A_17_UnlikelyLabelsInSinglePrecision) {
   constexpr int64_t kTime = 50, kLabels = 20, kClasses = 10;
   Numbers logits, labels;

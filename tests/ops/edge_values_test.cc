@@ -62,8 +62,8 @@ std::vector<Block> readBlocks() {
   return blocks;
 }
 
-/// How far from the true value a result may be: in units in the last place, and besides in the type's epsilon and in its smallest
-/// normal number.
+/// How far from the true value a result may be: in units in the last place, and besides in the type's epsilon and in
+/// its smallest normal number.
 struct Margin {
   double units, epsilons = 0, normals = 0;
 };
@@ -78,7 +78,8 @@ constexpr Conditioned kConditioned[] = {
     // Slopes read y, as in MXNet and PyTorch, so that x need not be kept: 1 - y has the digits that y has.
     {"sigmoid", {{{4, 0, 1}, {8, 0.5, 1}, {16, 1, 1}}}},
     {"tanh", {{{4}, {8, 0.5}, {16, 2}}}},
-    // Products with exponentials that are below the normal numbers, where fast ones are 0, or that have few digits there.
+    // Products with exponentials that are below the normal numbers, where fast ones are 0, or that have few digits
+    // there.
     {"log_sigmoid", {{{4}, {8}, {16, 0, 1}}}},
     {"silu", {{{4}, {8, 0, 1}, {16, 0, 128}}}},
     {"mish", {{{4, 0, 1}, {16, 0, 1}, {16, 0, 128}}}},

@@ -1,8 +1,9 @@
 // Leaky activations, softmaxes, normalisations, deconvolution, up-sampling, adaptive pooling and elementwise functions:
 // values and gradients as MXNet 1.9.1 computes them, shapes both ways, pieces, refusals.
 //
-// A row whose gradient is empty says that the input has none. Where MXNet computes in single precision only (LRN, SoftmaxActivation, gelu, three-dimensional deconvolution, a
-// constant of erf's gradient) rows have the tolerance of that.
+// A row whose gradient is empty says that the input has none. Where MXNet computes in single precision only (LRN,
+// SoftmaxActivation, gelu, three-dimensional deconvolution, a constant of erf's gradient) rows have the tolerance of
+// that.
 #include "tests/support/ops/mxnet_rows.h"
 
 #include <cmath>

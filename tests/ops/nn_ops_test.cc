@@ -1,5 +1,5 @@
-// Convolution, fully connected, activation, batch normalisation, pooling and dropout: values, gradients and aux states as
-// MXNet 1.9.1 computes them in float64, and derivatives of every order by central differences.
+// Convolution, fully connected, activation, batch normalisation, pooling and dropout: values, gradients and aux states
+// as MXNet 1.9.1 computes them in float64, and derivatives of every order by central differences.
 #include "tests/support/ops/mxnet_rows.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Steps of optimizers: values as MXNet 1.9.1 computes them in float64 (tests/oracles/optimizer_values.py prints the rows), what
-// sets the scheduled ones apart, refusals.
+// Steps of optimizers: values as MXNet 1.9.1 computes them in float64 (tests/oracles/optimizer_values.py prints the
+// rows), what sets the scheduled ones apart, refusals.
 #include "ir/rules/inference.h"
 #include "passes/gradient/gradient.h"
 #include "tests/support/ops/op_table.h"

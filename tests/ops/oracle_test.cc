@@ -1,9 +1,10 @@
 // Operators against MXNet 1.9.1, and against PyTorch where MXNet has none: values and first gradients recorded in
 // testdata/conformance/, one file per operator.
 //
-// MXNet's files are made by tests/oracles/conformance_oracle.py from the samples of tests/conformance_samples/, which this test writes
-// for it when GRADC_EXPORT_SAMPLES names a file, PyTorch's by tests/oracles/torch_values.py. GRADC_ORACLE_GOLDENS names another folder than testdata/conformance/.
-// Whoever adds an operator adds samples and records goldens; the last tests here say for which operators they are missing.
+// MXNet's files are made by tests/oracles/conformance_oracle.py from the samples of tests/conformance_samples/, which
+// this test writes for it when GRADC_EXPORT_SAMPLES names a file, PyTorch's by tests/oracles/torch_values.py.
+// GRADC_ORACLE_GOLDENS names another folder than testdata/conformance/. Whoever adds an operator adds samples and
+// records goldens; the last tests here say for which operators they are missing.
 #include "tests/support/ops/conformance.h"
 
 #include "tests/support/test_graph.h"
@@ -29,8 +30,8 @@ using namespace gradc::testing;
 
 constexpr size_t kMinSamples = 5, kMinGoldens = 2;
 
-/// Operators for which MXNet is not a valid reference, or only in few configurations. Single configurations that it refuses,
-/// crashes on or gets wrong are in tests/oracles/conformance_oracle.py.
+/// Operators for which MXNet is not a valid reference, or only in few configurations. Single configurations that it
+/// refuses, crashes on or gets wrong are in tests/oracles/conformance_oracle.py.
 struct Exception {
   StringRef op, reason;
 };
@@ -63,7 +64,8 @@ constexpr Exception kWithoutSlope[] = {
     {"_sort_order", "positions"},
     {"_uniform_like", "draws from a generator of its own"},
 };
-/// Operators of our own that only gradients of others emit. tests/oracles/torch_values.py compares second gradients of those.
+/// Operators of our own that only gradients of others emit. tests/oracles/torch_values.py compares second gradients of
+/// those.
 constexpr Exception kOnlyInGradients[] = {
     {"_RegressionOutput_weight", "the regression outputs"},
     {"_SoftmaxOutput_softmax", "SoftmaxOutput"},

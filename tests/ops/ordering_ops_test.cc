@@ -1,5 +1,5 @@
-// Norms, products, running sums, moments, positions of extrema, sorting and shuffling: values and gradients where samples
-// do not reach (zeros, ties, NaN, numbers out of range), shapes both ways, refusals.
+// Norms, products, running sums, moments, positions of extrema, sorting and shuffling: values and gradients where
+// samples do not reach (zeros, ties, NaN, numbers out of range), shapes both ways, refusals.
 #include "tests/support/ops/mxnet_rows.h"
 #include "tests/support/ops/op_harness.h"
 #include "tests/support/ops/op_table.h"

@@ -1,4 +1,5 @@
-// Reductions, repetitions, reshapes, concatenation and dot: values and gradients as MXNet 1.9.1 computes them in float64.
+// Reductions, repetitions, reshapes, concatenation and dot: values and gradients as MXNet 1.9.1 computes them in
+// float64.
 #include "tests/support/ops/op_table.h"
 
 #include <cstring>

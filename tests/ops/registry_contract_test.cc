@@ -1,4 +1,5 @@
-// What passes may rely on about operators (§2): what a rule answers, which forms of gradient there are, masks and flags.
+// What passes may rely on about operators (§2): what a rule answers, which forms of gradient there are, masks and
+// flags.
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
 

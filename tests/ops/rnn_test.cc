@@ -1,7 +1,7 @@
 // RNN: shapes both ways, refusals, projection, lengths of sequences, dropout, clipping, orders of the gradient.
 //
-// What MXNet 1.9.1 computes on a processor is in testdata/conformance/RNN.json, but for a projection, which it computes in
-// inference alone.
+// What MXNet 1.9.1 computes on a processor is in testdata/conformance/RNN.json, but for a projection, which it computes
+// in inference alone.
 #include "tests/support/ops/derivative.h"
 #include "tests/support/ops/mxnet_rows.h"
 #include "tests/support/ops/op_table.h"

@@ -1,5 +1,5 @@
-// Bilinear resizing, InstanceNorm, the gamma functions and parts of sequence models: values and gradients as MXNet 1.9.1
-// computes them, shapes both ways, draws of rrelu, refusals.
+// Bilinear resizing, InstanceNorm, the gamma functions and parts of sequence models: values and gradients as
+// MXNet 1.9.1 computes them, shapes both ways, draws of rrelu, refusals.
 //
 // A row whose gradient is empty says that the input has none. MXNet has InstanceNorm, and ψ inside the gradients of the
 // gamma functions, in single precision only.

@@ -1,5 +1,5 @@
-// Infinities, NaN, poles and numbers so small that their squares are 0: values and gradients on both backends. Unless a line
-// says otherwise, what is expected is the limit, which is what PyTorch 2.15 answers.
+// Infinities, NaN, poles and numbers so small that their squares are 0: values and gradients on both backends. Unless a
+// line says otherwise, what is expected is the limit, which is what PyTorch 2.15 answers.
 #include "tests/support/ops/fast_runs.h"
 #include "tests/support/ops/op_harness.h"
 #include "tests/support/ops/op_table.h"
@@ -19,8 +19,9 @@ constexpr double kInfinity = HUGE_VAL, kNan = NAN, kLowest = std::numeric_limits
 
 // ---- windows of the maximum
 
-// Windows of four: what is in them, their maximum, and which element gets the gradient. NaN takes no part, as in MXNet; of NaN
-// alone the maximum (here NaN) is the lowest number of the type, and nothing gets the gradient, as in MXNet's float64.
+// Windows of four: what is in them, their maximum, and which element gets the gradient. NaN takes no part, as in MXNet;
+// of NaN alone the maximum (here NaN) is the lowest number of the type, and nothing gets the gradient, as in MXNet's
+// float64.
 struct Window {
   double elements[4], largest;
   int winner;
@@ -265,7 +266,8 @@ TEST(SpecialValues, REG_19_ScalarsOfNan) {
   }
 }
 
-// MXNet reads NaN for every number. Here it is outside every range that is stated, and where None is a value neither reads it.
+// MXNet reads NaN for every number. Here it is outside every range that is stated, and where None is a value neither
+// reads it.
 TEST(SpecialValues, REG_19_AttributesOfNan) {
   TestGraph g(
       "a = LeakyReLU(x) {act_type=leaky, slope=nan}; b = Pad(i) {mode=constant, constant_value=nan, "
@@ -340,8 +342,8 @@ TEST(SpecialValues, RUN_02_NormsBeyondTheirSquares) {
   expectClose(found.heads[0].values, {5e200, 5e-200, 0}, 1e-15);
 }
 
-// Left of a pole ψ⁽ⁿ⁾ is (−1)ⁿ⁺¹·n!/xⁿ⁺¹ as nearly as the numbers tell, x the distance. At a pole of odd n, and at zeros, whose
-// sign says from where, there is a limit.
+// Left of a pole ψ⁽ⁿ⁾ is (−1)ⁿ⁺¹·n!/xⁿ⁺¹ as nearly as the numbers tell, x the distance. At a pole of odd n, and at
+// zeros, whose sign says from where, there is a limit.
 TEST(SpecialValues, RUN_02_PolygammaAtItsPoles) {
   OpHarness h;
   auto at = [&](const char *order, std::vector<double> x) {

@@ -1,5 +1,5 @@
-// Loops, branches and calls that are refused: lists, counts, lengths and states that disagree, what a body overwrites twice, a
-// host's loop without a limit, bodies that are too deep.
+// Loops, branches and calls that are refused: lists, counts, lengths and states that disagree, what a body overwrites
+// twice, a host's loop without a limit, bodies that are too deep.
 #include "formats/json/graph_table.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/order/order_mutation.h"
@@ -237,7 +237,8 @@ TEST(ControlFlowErrors, CountsOfAScanThatNoNodeHas) {
 }
 
 // A step draws other numbers than the one before, two nodes of a step too, and a run with the same seed the same.
-// One operand at two inputs of a body, or one variable at two operands, shares memory: a write would change what is read.
+// One operand at two inputs of a body, or one variable at two operands, shares memory: a write would change what is
+// read.
 TEST(ControlFlowErrors, E_30_MUT_06_WhatABodyOverwritesIsGivenToItOnce) {
   const Graph bump = body("y = test_accumulate(a, s); heads y");
   auto call = [&](const Graph &inside, StringRef locs) {
@@ -329,7 +330,8 @@ TEST(ControlFlowErrors, A_19_ALoopOfAHostHasALimit) {
             "number of its steps is unknown");
 }
 
-// As for operators without bodies, what it says nothing of stays unknown, or is one type; that of the bodies is not known.
+// As for operators without bodies, what it says nothing of stays unknown, or is one type; that of the bodies is not
+// known.
 TEST(ControlFlowErrors, A_19_REG_22_ALoopOfAHostThatSaysNothingOfShapesOrTypes) {
   static const OpDef shapeless = [] {
     OpDef op = repeatOfAHost<2>("host_shapeless");

@@ -1,5 +1,5 @@
-// The backward part of a gradient graph, run alone on the values that it requires to be kept, computes what the whole graph
-// computes.
+// The backward part of a gradient graph, run alone on the values that it requires to be kept, computes what the whole
+// graph computes.
 #include "passes/order/split_gradient.h"
 
 #include "formats/json/reader.h"

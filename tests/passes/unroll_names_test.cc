@@ -1,5 +1,5 @@
-// Unrolled and inlined graphs apart from their values: names of new nodes, nodes that remain and why, kernels that fail, a
-// loop of a host, and the time it takes.
+// Unrolled and inlined graphs apart from their values: names of new nodes, nodes that remain and why, kernels that
+// fail, a loop of a host, and the time it takes.
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -1,5 +1,5 @@
-// Loops unrolled, branches chosen and calls inlined: the values of the result are those of the loop, to the bit, and its
-// origins, dependencies, writes and table are kept.
+// Loops unrolled, branches chosen and calls inlined: the values of the result are those of the loop, to the bit, and
+// its origins, dependencies, writes and table are kept.
 #include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
 #include "tests/support/runs/unrolled.h"
@@ -59,8 +59,8 @@ TEST(Unroll, A_19_ValuesAreThoseOfTheLoop) {
   }
 }
 
-// The gradient unrolled is the gradient run, to the bit. The gradient of the unrolled graph adds in the order of its own
-// where a step reads a value twice.
+// The gradient unrolled is the gradient run, to the bit. The gradient of the unrolled graph adds in the order of its
+// own where a step reads a value twice.
 TEST(Unroll, A_19_CF_19_GradientsOfBothAreOne) {
   for (const File &file : kFiles)
     for (uint32_t order : {1, 2}) {
@@ -294,7 +294,8 @@ TEST(Unroll, CF_05_CF_06_StepsThatAreNotRun) {
     }
 }
 
-// In the gradient of a step a call is there for the shape of what it yields: without the call, nothing is overwritten either.
+// In the gradient of a step a call is there for the shape of what it yields: without the call, nothing is overwritten
+// either.
 TEST(Unroll, MUT_06_ACallForItsShapeOverwritesNothing) {
   Context &context = testContext();
   GraphBuilder builder(context);

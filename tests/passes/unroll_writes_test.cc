@@ -1,5 +1,5 @@
-// Unrolling graphs in which something is overwritten: every step overwrites in its turn, and what reads sees the version it
-// saw in the loop.
+// Unrolling graphs in which something is overwritten: every step overwrites in its turn, and what reads sees the
+// version it saw in the loop.
 #include "ops/registry.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/order/order_mutation.h"
@@ -71,8 +71,8 @@ TEST(UnrollWrites, MUT_06_EveryStepOverwrites) {
 constexpr StringRef kWriteWouldBeLost =
     "all: after expansion, no output would depend on some node that overwrites a variable";
 
-/// A loop over the rows of what a writer of s yields, and of s itself or r, or a call that is given both; its body reads the
-/// latter alone.
+/// A loop over the rows of what a writer of s yields, and of s itself or r, or a call that is given both; its body
+/// reads the latter alone.
 Graph behindAWrite(StringRef op, ArrayRef<AttrText> attrs, bool readsState) {
   Context &context = testContext();
   GraphBuilder builder(context);

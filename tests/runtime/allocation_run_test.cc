@@ -81,8 +81,8 @@ uint64_t allocationsOf(const Graph &graph, std::vector<NamedArray> bindings, con
   return failingHeap.count;
 }
 
-// All that the steps of a loop and of its gradient need is there before the first: a thousand allocate no more than two. (Fast
-// kernels are oneDNN's, which may allocate in each call.)
+// All that the steps of a loop and of its gradient need is there before the first: a thousand allocate no more than
+// two. (Fast kernels are oneDNN's, which may allocate in each call.)
 TEST(AllocationOfLoops, CF_12_StepsAllocateNothing) {
   const Graph cell =
       body("f = FullyConnected(h, w, b) {num_hidden=3}; a = elemwise_add(f, x); n = tanh(a); heads n, n");

@@ -87,8 +87,8 @@ Bits bitsOf(const Graph &graph, const RunSetup &setup) {
   return bits;
 }
 
-/// The same bits in every way that nodes may run as one, on one thread and on several. Convolutions and products have other
-/// bits on another number of threads.
+/// The same bits in every way that nodes may run as one, on one thread and on several. Convolutions and products have
+/// other bits on another number of threads.
 void expectSameBits(const Graph &graph, RunSetup setup) {
   for (unsigned threads : {1u, 3u}) {
     setup.threads = threads;

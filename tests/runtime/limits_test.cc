@@ -1,5 +1,5 @@
-// Slopes at kinks, poles and ends of domains, beside what MXNet 1.9.1 and PyTorch 2.15 answer there in float64. Both columns come
-// from running them; gamma is exp(lgamma) in PyTorch, hard_sigmoid a clamped line.
+// Slopes at kinks, poles and ends of domains, beside what MXNet 1.9.1 and PyTorch 2.15 answer there in float64. Both
+// columns come from running them; gamma is exp(lgamma) in PyTorch, hard_sigmoid a clamped line.
 #include "tests/support/ops/op_harness.h"
 #include "tests/support/ops/op_table.h"
 
@@ -117,8 +117,8 @@ TEST(Limits, RUN_02_SlopesBesideTwoPeers) {
   }
 }
 
-// First and second derivatives of the angle and the distance where operands are infinite, large, small or zero, as they are
-// emitted and in simpler operators.
+// First and second derivatives of the angle and the distance where operands are infinite, large, small or zero, as they
+// are emitted and in simpler operators.
 struct Far {
   const char *op;
   Pair at;
@@ -161,8 +161,8 @@ TEST(Limits, RUN_02_A_17_AnglesAndDistancesFarOutAndNearZero) {
   }
 }
 
-// The floor of the exact quotient, also where a / b rounds up to a whole number, in every form of the operator; the whole
-// quotients are those of Python's fractions.
+// The floor of the exact quotient, also where a / b rounds up to a whole number, in every form of the operator; the
+// whole quotients are those of Python's fractions.
 struct Quotient {
   double a, b, whole;
 };

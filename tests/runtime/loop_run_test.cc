@@ -66,8 +66,8 @@ TEST(LoopRun, E_33_BodiesNestedTooDeep) {
             std::string::npos);
 }
 
-// A loop that may run 100,000 steps and runs 10 has 400 MB in a stack, and touches 10 rows of it; so it is with the gradients of
-// stacks, and with their sums.
+// A loop that may run 100,000 steps and runs 10 has 400 MB in a stack, and touches 10 rows of it; so it is with the
+// gradients of stacks, and with their sums.
 TEST(LoopRun, CF_20_RowsOfStepsNotRunAreNotTouched) {
   const Graph condition = body("c = _lesser_scalar(i) {scalar=10}"),
               step = body("h = tanh(t); j = _plus_scalar(i) {scalar=1}; heads h, j");

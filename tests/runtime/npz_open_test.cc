@@ -88,8 +88,8 @@ Packed small(StringRef name, ArrayRef<float> values, uint32_t crcChange = 0) {
   return {(name + ".npy").str(), deflated(content, 0), content.size(), static_cast<uint32_t>(crc) ^ crcChange};
 }
 
-/// What opening the archive as the bindings of a graph that adds x and y says, within a tenth of the time that inflating
-/// takes.
+/// What opening the archive as the bindings of a graph that adds x and y says, within a tenth of the time that
+/// inflating takes.
 std::string opened(std::unique_ptr<MemoryBuffer> file) {
   TestGraph g("s = elemwise_add(x, y)");
   const std::shared_ptr<const MemoryBuffer> shared(std::move(file));

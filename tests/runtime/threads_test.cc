@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The thread sanitizer does not see how OpenMP's threads wait for each other, and takes regions of the tests' own for races.
+// The thread sanitizer does not see how OpenMP's threads wait for each other, and takes regions of the tests' own for
+// races.
 #ifdef GRADC_THREAD_SANITIZER
 #define GRADC_OWN_REGION GTEST_SKIP() << "the thread sanitizer does not know OpenMP's waiting"
 #else

@@ -34,8 +34,8 @@ struct Picture {
   std::vector<SvgElement> elements;
 };
 
-/// The points of a path's attribute `d`: M and L give points; Q gives a corner as its control point, and its end is on the
-/// way.
+/// The points of a path's attribute `d`: M and L give points; Q gives a corner as its control point, and its end is on
+/// the way.
 std::vector<std::pair<double, double>> pathPoints(llvm::StringRef path);
 
 /// Reports what is not well-formed as a failure of the running test.

@@ -1,6 +1,7 @@
 // Graphs as inline text, for tests.
 //
-//   TestGraph g("w = var {__shape__=(2,3)}; c = elemwise_add(a, w); s = test_split3(c); y = exp(s:1) ^c; heads y, s:0");
+//   TestGraph g("w = var {__shape__=(2,3)}; c = elemwise_add(a, w); s = test_split3(c); y = exp(s:1) ^c; heads y,
+//   s:0");
 //
 // Statements end with `;`. A name that is read before it is defined becomes a variable. `s:1` is output 1, `m@2`
 // version 2, `^c` a control dependency, `{k=v, …}` attributes, `?op(…)` an unknown operator. Without `heads`, the

@@ -1,5 +1,5 @@
-// Programs of blocks on the command line: messages about the graph name the program's operators; calls on a program that has
-// its gradient already; what a call may ask for.
+// Programs of blocks on the command line: messages about the graph name the program's operators; calls on a program
+// that has its gradient already; what a call may ask for.
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/blocks/draw_blocks.h"
 #include "tests/support/test_graph.h"

@@ -97,8 +97,8 @@ TEST_F(CliGradient, HO_02_ASK_01_OperatorsThatCannotBeDifferentiatedThreeTimes) 
   for (StringRef order : {"1", "2", "3"}) {
     ToolResult result = folder.run(("ops --missing-order " + order).str());
     EXPECT_EQ(result.code, 0) << result.err;
-    // Allowed reasons: the gradient of a plain loss is a constant, nothing is differentiated through parameter updates, and
-    // operators unrolled along an axis need its size, which a node without shapes does not have.
+    // Allowed reasons: the gradient of a plain loss is a constant, nothing is differentiated through parameter updates,
+    // and operators unrolled along an axis need its size, which a node without shapes does not have.
     SmallVector<StringRef, 0> lines;
     StringRef(result.out).split(lines, '\n', -1, false);
     for (StringRef line : lines)
@@ -139,7 +139,8 @@ TEST_F(CliGradient, NL_01_OrderTwoWithARetainedEntryInABody) {
   EXPECT_EQ(first[key].size(), 2u);
 }
 
-// In the operators of a host it cannot be told which of them is which, so shapes are carried over only if they are equal.
+// In the operators of a host it cannot be told which of them is which, so shapes are carried over only if they are
+// equal.
 TEST_F(CliGradient, CLI_04_VariablesThatShareAName) {
   folder.write("same.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
     {"op": "null", "name": "x", "inputs": []}, {"op": "exp", "name": "a", "inputs": [[0, 0, 0]]},

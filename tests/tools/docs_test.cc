@@ -5,8 +5,8 @@
 //                  order; what follows each is all it prints, on either stream
 //   ```c++ PATH    (or another language) part of that file, which Bazel builds and a test or a transcript runs
 //   others         have a row in kNotRun
-// A line `…` stands for one or more lines that are left out. Of the folder, `docs`, `testdata` and `out/bin` are those of
-// gradc's own; `gradc` is the tool.
+// A line `…` stands for one or more lines that are left out. Of the folder, `docs`, `testdata` and `out/bin` are those
+// of gradc's own; `gradc` is the tool.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/STLExtras.h"

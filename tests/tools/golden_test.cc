@@ -1,12 +1,12 @@
 // Golden files: runs gradc as recorded under testdata/ and compares every byte of what it says.
 //
 // A case is a folder testdata/<area>/<row>_<case>/ with
-//   args       line 1: the arguments of gradc, run in that folder; line 2, optional: `exit N`, the exit code (0 without)
-//   out.json   standard output (out.txt when it is not JSON); without either, nothing may come out
-//   err.txt    standard error; without it, nothing may come out
-// and the inputs that `args` names, usually in.json. `./dev golden` rewrites out.* and err.txt from what gradc does now:
-// GRADC_UPDATE_GOLDEN names the testdata folder of the source tree. Exit codes are never rewritten. docs/primitives.md and
-// docs/operators.md are compared and rewritten in the same way.
+//   args       line 1: the arguments of gradc, run in that folder; line 2, optional: `exit N`, the exit code (0
+//   without) out.json   standard output (out.txt when it is not JSON); without either, nothing may come out err.txt
+//   standard error; without it, nothing may come out
+// and the inputs that `args` names, usually in.json. `./dev golden` rewrites out.* and err.txt from what gradc does
+// now: GRADC_UPDATE_GOLDEN names the testdata folder of the source tree. Exit codes are never rewritten.
+// docs/primitives.md and docs/operators.md are compared and rewritten in the same way.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/STLExtras.h"

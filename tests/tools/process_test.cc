@@ -22,8 +22,8 @@ std::string chain() {
   return text + "], \"arg_nodes\": [0], \"heads\": [[" + std::to_string(kNodes) + ", 0, 0]]}";
 }
 
-/// Runs `look` in a shell in which $! is a run of `command` that has written the first byte of its arrays, and waits for a
-/// reader of the others: no thread of it has ended, and none is still to be started. Gives what the shell prints.
+/// Runs `look` in a shell in which $! is a run of `command` that has written the first byte of its arrays, and waits
+/// for a reader of the others: no thread of it has ended, and none is still to be started. Gives what the shell prints.
 std::string whileItWrites(const ScratchFolder &folder, const std::string &command, const std::string &look) {
   return runShell(folder.path(), "rm -f pipe; mkfifo pipe; exec 3<>pipe; " + command +
                                      " --outputs pipe >run.out 2>&1 3<&- & timeout 100 head -c 1 <&3 >/dev/null; " +

@@ -81,7 +81,8 @@ std::vector<double> numbersBetween(StringRef text, StringRef from, StringRef to)
   return numbers;
 }
 
-// A loss below 0 has a linear axis that reaches from the lowest to above the highest; its labels give the scale of the line.
+// A loss below 0 has a linear axis that reaches from the lowest to above the highest; its labels give the scale of the
+// line.
 TEST_F(TrainCli, AChartOfALossBelowZero) {
   folder.write("below.json", R"json({"nodes": [{"op": "null", "name": "data", "inputs": []},
       {"op": "null", "name": "w", "attrs": {"__shape__": "(1,)"}, "inputs": []},

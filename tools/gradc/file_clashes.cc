@@ -27,7 +27,8 @@ std::string keyOf(const struct stat &status) {
   return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
-/// The same text for two names of one regular file, also of one that does not exist yet. Empty if the file may be shared.
+/// The same text for two names of one regular file, also of one that does not exist yet. Empty if the file may be
+/// shared.
 Expected<std::string> identityOf(StringRef path, int stream) {
   struct stat status;
   if (path == "-") return fstat(stream, &status) == 0 && S_ISREG(status.st_mode) ? keyOf(status) : std::string();

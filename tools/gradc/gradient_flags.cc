@@ -106,8 +106,8 @@ class RequestBuilder {
     return Error::success();
   }
 
-  /// `all` means what can get a gradient, and a variable in --no-grad cannot. If unused variables are not an error, it stays and its
-  /// slot has a status.
+  /// `all` means what can get a gradient, and a variable in --no-grad cannot. If unused variables are not an error, it
+  /// stays and its slot has a status.
   void leaveOutCut(AllTargets &all) {
     BitVector isCut(graph.numEntries());
     for (Value v : request.noGrad) isCut.set(graph.entry(v).value);

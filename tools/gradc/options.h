@@ -1,8 +1,8 @@
 // What the command line requested: one plain struct for all verbs, and the table of flags that fills it.
 //
-// A flag is one row: name, placeholder of its value, help, setter. Verbs list the flags they take (verbs.h). Values stay
-// text where their meaning needs the graph (entries, names); everything else is parsed here. Nothing is printed here.
-// Tested by tests/tools/cli_test.cc
+// A flag is one row: name, placeholder of its value, help, setter. Verbs list the flags they take (verbs.h). Values
+// stay text where their meaning needs the graph (entries, names); everything else is parsed here. Nothing is printed
+// here. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "tools/gradc/train/train_flags.h"
@@ -103,8 +103,8 @@ struct Flag {
 /// Every flag there is, by name; null for an unknown one.
 const Flag *findFlag(llvm::StringRef name);
 
-/// Reads `args` (after the verb) into `options`; only `allowed` flags are accepted, and `NAME=VALUE` once for each name, head
-/// gradients apart. Usage errors name the flag, what it takes, and the closest flag of the verb.
+/// Reads `args` (after the verb) into `options`; only `allowed` flags are accepted, and `NAME=VALUE` once for each
+/// name, head gradients apart. Usage errors name the flag, what it takes, and the closest flag of the verb.
 llvm::Error parseFlags(llvm::ArrayRef<llvm::StringRef> args, llvm::ArrayRef<llvm::StringRef> allowed, Options &options);
 
 }  // namespace gradc

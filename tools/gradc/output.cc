@@ -75,7 +75,8 @@ void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
 /// LLVM's containers do not throw on their own.
 [[noreturn]] void onBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
-/// Creates a file of a new name beside `target`. Its slot is taken first, so that it is removed whenever a signal comes.
+/// Creates a file of a new name beside `target`. Its slot is taken first, so that it is removed whenever a signal
+/// comes.
 std::error_code createBeside(StringRef target, std::string &path, int &descriptor, int &slot) {
   constexpr int kAttempts = 128;
   constexpr size_t kMaxPrefix = 200;  // of the name: file systems allow 255 bytes

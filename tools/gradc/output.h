@@ -1,7 +1,7 @@
 // Files that appear whole or not at all: written beside their final name, renamed at the end.
 //
-// Several outputs of one verb are opened, written, and only then committed together, so a late failure leaves none of them.
-// Temporary files are removed when the process is interrupted. Tested by tests/tools/cli_test.cc
+// Several outputs of one verb are opened, written, and only then committed together, so a late failure leaves none of
+// them. Temporary files are removed when the process is interrupted. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "llvm/Support/Error.h"
@@ -17,8 +17,9 @@ llvm::Expected<std::string> followLinks(llvm::StringRef path);
 
 class OutputFile {
  public:
-  /// `path` empty or "-" is standard output. A name that exists and is not a regular file (a pipe, /dev/null) is written
-  /// directly. A symbolic link stays, and what it names is written. Io when the folder or file cannot be written.
+  /// `path` empty or "-" is standard output. A name that exists and is not a regular file (a pipe, /dev/null) is
+  /// written directly. A symbolic link stays, and what it names is written. Io when the folder or file cannot be
+  /// written.
   static llvm::Expected<OutputFile> open(llvm::StringRef path);
   OutputFile(OutputFile &&);
   ~OutputFile();
@@ -42,12 +43,12 @@ class OutputFile {
 /// Commits them together: none is renamed before all are on the disk.
 llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);
 
-/// Called first of all: a descriptor from 0 to 2 that is closed would be given to the next file opened, and what is printed would
-/// end up there. Takes the place of one, with an error for whoever reads or writes it.
+/// Called first of all: a descriptor from 0 to 2 that is closed would be given to the next file opened, and what is
+/// printed would end up there. Takes the place of one, with an error for whoever reads or writes it.
 void occupyStandardDescriptors();
 
-/// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors. Temporary files are
-/// removed then, and when a signal that can be caught ends the process.
+/// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors. Temporary files
+/// are removed then, and when a signal that can be caught ends the process.
 void installCrashHandlers();
 
 /// The message that Diagnostics prints for "out of memory", without taking memory.

@@ -1,4 +1,5 @@
-// How a user of the command line follows the advice in a note of the library. Tested by testdata/cli and tests/tools/cli_test.cc
+// How a user of the command line follows the advice in a note of the library. Tested by testdata/cli and
+// tests/tools/cli_test.cc
 #pragma once
 
 #include "ir/base/error.h"

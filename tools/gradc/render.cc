@@ -72,8 +72,8 @@ std::optional<NodeId> Diagnostics::inputNode(NodeId n) const {
   return std::nullopt;
 }
 
-/// The place in the input graph. Bodies are part of the owner's kind, so below the outermost owner the ids are the input's;
-/// those of a generated owner are its own.
+/// The place in the input graph. Bodies are part of the owner's kind, so below the outermost owner the ids are the
+/// input's; those of a generated owner are its own.
 std::optional<Place> Diagnostics::inputPlace(Place place) const {
   const NodeId inRoot = place.path.empty() ? place.node : place.path.front().owner;
   const std::optional<NodeId> node = inRoot.isValid() ? inputNode(inRoot) : std::nullopt;

@@ -4,9 +4,9 @@
 //      "inputs": [[7, 0, 0]]}
 //                 ^
 // Places are byte offsets or nodes; a node is found through the source map, a generated one through its origin. Lines
-// are clipped to 72 columns around the place, because minified files are one line. Of a program of blocks, the place is that of
-// the operator that the node was made for, which a note describes. `--diag=json` prints one object per
-// line instead. Tested by tests/tools/cli_test.cc and testdata/cli.
+// are clipped to 72 columns around the place, because minified files are one line. Of a program of blocks, the place is
+// that of the operator that the node was made for, which a note describes. `--diag=json` prints one object per line
+// instead. Tested by tests/tools/cli_test.cc and testdata/cli.
 #pragma once
 
 #include "formats/json/source_map.h"

@@ -32,21 +32,22 @@ llvm::StringRef inputPath(const Tool &tool);
 /// A program of blocks; warnings of the reader are printed.
 llvm::Expected<BlockFile> loadBlocks(Tool &tool, llvm::StringRef text);
 
-/// Reads and verifies a graph, or a program of blocks as a graph (docs/blocks.md) whose heads are what its call differentiates.
-/// Prints warnings of the reader; node places refer to the graph from now on. Several errors of the verifier are joined.
+/// Reads and verifies a graph, or a program of blocks as a graph (docs/blocks.md) whose heads are what its call
+/// differentiates. Prints warnings of the reader; node places refer to the graph from now on. Several errors of the
+/// verifier are joined.
 llvm::Expected<Graph> load(Tool &tool, llvm::StringRef path);
 /// The same for the verb's only file, standard input when none is given.
 llvm::Expected<Graph> load(Tool &tool);
 /// The same for a text.
 llvm::Expected<Graph> loadText(Tool &tool, llvm::StringRef text);
 
-/// `load`, then orders mutations and saves overwritten versions (passes/order/order_mutation.h): for verbs whose result depends on
-/// the order in which nodes run. Node ids may differ from the file's.
+/// `load`, then orders mutations and saves overwritten versions (passes/order/order_mutation.h): for verbs whose result
+/// depends on the order in which nodes run. Node ids may differ from the file's.
 llvm::Expected<Graph> loadInOrder(Tool &tool);
 llvm::Expected<Graph> inOrder(Tool &tool, const Graph &graph);
 
-/// `--shape` and `--dtype` for variables of `graph`. UnknownName if `known`, the user's graph, has no such variable; one that
-/// only `known` has is left out, because a pass may have dropped it.
+/// `--shape` and `--dtype` for variables of `graph`. UnknownName if `known`, the user's graph, has no such variable;
+/// one that only `known` has is left out, because a pass may have dropped it.
 llvm::Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known);
 
 /// Writes the JSON form to `--output` or standard output.

@@ -1,5 +1,5 @@
-// Walks the program in execution order. For each array it keeps a bound of the elements accessed so far: the largest number,
-// or how far the index used last has been advanced since. An access beyond that bound is of a new element.
+// Walks the program in execution order. For each array it keeps a bound of the elements accessed so far: the largest
+// number, or how far the index used last has been advanced since. An access beyond that bound is of a new element.
 // Tested by tests/formats/blocks/backward/array_gradient_test.cc
 #include "formats/blocks/arrays/array_elements.h"
 

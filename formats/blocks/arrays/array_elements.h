@@ -18,8 +18,9 @@ struct ArrayUse {
   bool hasOthers = false;  // other operators with a gradient do, or this one does where its gradient has no program
 };
 
-/// The use of each array that carries gradients. Understands indexes that are constants, or counters that only `increment`
-/// advances. Linear, times a constant for nested loops; beyond some size it assumes every repetition possible.
+/// The use of each array that carries gradients. Understands indexes that are constants, or counters that only
+/// `increment` advances. Linear, times a constant for nested loops; beyond some size it assumes every repetition
+/// possible.
 IdMap<ArrayUse> findArrayUses(const BlockProgram &program);
 
 /// The only variable in a slot; invalid if there is not exactly one.

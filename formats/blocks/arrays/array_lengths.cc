@@ -1,5 +1,5 @@
-// Executes the operators in order. A number is known or not; what a loop or branch of an unknown condition writes is not known
-// afterwards. Tested by tests/formats/blocks/array_tensor_test.cc
+// Executes the operators in order. A number is known or not; what a loop or branch of an unknown condition writes is
+// not known afterwards. Tested by tests/formats/blocks/array_tensor_test.cc
 #include "formats/blocks/arrays/array_lengths.h"
 
 #include "formats/blocks/arrays/array_elements.h"

@@ -1,4 +1,5 @@
-// Only names that a single operator of the program writes are followed. Tested by tests/formats/blocks/size_operands_test.cc
+// Only names that a single operator of the program writes are followed. Tested by
+// tests/formats/blocks/size_operands_test.cc
 #include "formats/blocks/arrays/size_operands.h"
 
 #include "formats/blocks/arrays/known_sizes.h"

@@ -96,8 +96,8 @@ class Stacking {
     return Error::success();
   }
 
-  /// The number of elements is a dimension of the result. One that only the declaration gives is compared with the length when
-  /// the operator runs.
+  /// The number of elements is a dimension of the result. One that only the declaration gives is compared with the
+  /// length when the operator runs.
   Error findWholeLengths() {
     if (wholes.empty()) return Error::success();
     const auto known = findArrayLengths(program);

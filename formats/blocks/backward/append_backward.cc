@@ -5,7 +5,8 @@
 //   3. makers       gradient operators, last operator first;    gradient_maker.h   core.get_grad_op_desc
 //                   blocks within first, as blocks of their own
 //   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
-//   5. cuts         gradients not requested, loose operators     prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
+//   5. cuts         gradients not requested, loose operators     prune_gradients.h  _remove_no_grad_branch_,
+//   _find_not_need_ops
 //   6. names        of gradients that earlier calls have taken   rename_taken.h      _rename_grad_
 //   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
 //   8. pairs        of parameters and gradients                 parameter_pairs.h
@@ -89,7 +90,8 @@ class Backward {
     return static_cast<uint32_t>(program.blocks.size() - 1);
   }
 
-  /// Separate names may take operators off the path. If a counter is not counted back after all, starts over without it.
+  /// Separate names may take operators off the path. If a counter is not counted back after all, starts over without
+  /// it.
   void separateValues() {
     const std::vector<TextId> givenTargets = targets;
     const NameSet givenNoGrad = noGradNames;
@@ -185,9 +187,9 @@ class Backward {
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
   }
 
-  /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target. Otherwise
-  /// more contributions arrive, so a copy of the head is one of them (D-25). A branch's gradient block reads the gradient of what
-  /// the branch writes under its own name.
+  /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target.
+  /// Otherwise more contributions arrive, so a copy of the head is one of them (D-25). A branch's gradient block reads
+  /// the gradient of what the branch writes under its own name.
   void settleHeads() {
     NameSet read;
     for (uint32_t i : paths[request.block]) {
@@ -228,8 +230,8 @@ class Backward {
 
   // 3 to 5
 
-  /// Appends to block `into` the gradient operators of the path in `block`. With `fed`, keeps only operators that read a
-  /// gradient in it (NG-09), and adds their outputs to it.
+  /// Appends to block `into` the gradient operators of the path in `block`. With `fed`, keeps only operators that read
+  /// a gradient in it (NG-09), and adds their outputs to it.
   Error addGradients(uint32_t block, uint32_t into, const NameSet &stopped, const BlockOp *owner, NameSet *fed) {
     NameSet cut;
     for (TextId name : stopped.names()) cut.insert(names.gradient(name));

@@ -1,6 +1,7 @@
-// The gradient of a program of blocks as a program of blocks: what Paddle Fluid's append_backward, gradients and minimize
-// add, operator for operator (NAME-06). Where Paddle's program computes another value than the gradient, this one computes
-// the gradient; docs/blocks.md lists these places. Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
+// The gradient of a program of blocks as a program of blocks: what Paddle Fluid's append_backward, gradients and
+// minimize add, operator for operator (NAME-06). Where Paddle's program computes another value than the gradient, this
+// one computes the gradient; docs/blocks.md lists these places. Tested by
+// tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #pragma once
 
 #include "formats/blocks/backward/gradients/sum_gradients.h"
@@ -20,8 +21,8 @@ struct ErrorClip {
   double min, max;
 };
 
-/// Called for each operator that is appended (HOOK-01), with its block, its position there, and a function from a gradient
-/// to its variable.
+/// Called for each operator that is appended (HOOK-01), with its block, its position there, and a function from a
+/// gradient to its variable.
 using BackwardCallback = llvm::function_ref<void(const BlockProgram &program, uint32_t block, size_t op,
                                                  llvm::function_ref<TextId(TextId gradient)> variableOf)>;
 
@@ -36,12 +37,13 @@ struct FluidRequest {
   std::vector<std::string> targetGradients = {};
   /// `Gradients`: what to differentiate with respect to.
   std::vector<std::string> inputs = {};
-  /// `AppendBackward`: the parameters to return pairs for, in this order; by default all trainable ones, in creation order.
+  /// `AppendBackward`: the parameters to return pairs for, in this order; by default all trainable ones, in creation
+  /// order.
   std::optional<std::vector<std::string>> parameters = {};
   /// Variables of these names stop gradients, whatever their block (NG-01).
   std::vector<std::string> noGrad = {};
-  /// Number of earlier calls on the program, at least what callsOn finds: a name that is taken gets the prefix `grad/` once
-  /// more than that (NAME-07).
+  /// Number of earlier calls on the program, at least what callsOn finds: a name that is taken gets the prefix `grad/`
+  /// once more than that (NAME-07).
   uint32_t priorCalls = 0;
   std::vector<ErrorClip> errorClips = {};
   std::vector<BackwardCallback> callbacks = {};
@@ -61,9 +63,10 @@ struct FluidResult {
   std::vector<LostGradient> lost;
 };
 
-/// Errors: those of verifyBlocks and verifySlots; UnknownName for names the program does not have; ForeignEntry (E-44) for targets of another
-/// block; HeadCount, HeadShape (E-37, E-38); ImplicitHead (E-03) for a loss of several elements; UnknownOp,
-/// NotDifferentiable (E-32, E-02) on the path; EmptySum (E-45); MissingGradVar (E-47). Linear in operators and variables.
+/// Errors: those of verifyBlocks and verifySlots; UnknownName for names the program does not have; ForeignEntry (E-44)
+/// for targets of another block; HeadCount, HeadShape (E-37, E-38); ImplicitHead (E-03) for a loss of several elements;
+/// UnknownOp, NotDifferentiable (E-32, E-02) on the path; EmptySum (E-45); MissingGradVar (E-47). Linear in operators
+/// and variables.
 llvm::Expected<FluidResult> appendBackward(Context &context, BlockProgram program, const FluidRequest &request);
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// A name's life in a block is a list of versions: each write begins one. Versions between which nothing is lost keep one
-// name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
+// A name's life in a block is a list of versions: each write begins one. Versions between which nothing is lost keep
+// one name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/copy_overwritten.h"
 
 #include "formats/blocks/backward/flag_removal.h"
@@ -21,8 +21,8 @@ struct Version {
 
 class BlockCopier {
  public:
-  /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: no
-  /// earlier call.
+  /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call;
+  /// null: no earlier call.
   BlockCopier(Context &context, BlockProgram &program, UnusedNames &unused, uint32_t block, const BlockOp *owner,
               const std::vector<bool> *earlier, const CountedBack &counters, const NameSet &statistics,
               std::vector<std::pair<TextId, TextId>> &copies)
@@ -62,7 +62,8 @@ class BlockCopier {
   bool isRecurrent(const BlockOp &op) const { return program.text(op.type) == "recurrent"; }
   bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
 
-  /// Whether the operator's block is a gradient block of an earlier call, or has one: the other block uses its names too.
+  /// Whether the operator's block is a gradient block of an earlier call, or has one: the other block uses its names
+  /// too.
   bool isSettled(int64_t op) const {
     if (!earlier || op < 0 || !ops()[op].subBlock) return false;
     const uint32_t inner = *ops()[op].subBlock;
@@ -79,8 +80,8 @@ class BlockCopier {
   }
   bool carriesGradient(TextId name) const { return gradc::carriesGradient(program, block, name); }
 
-  /// Names whose value a write may destroy: states, and names that are used before they are written. A flagged name that a
-  /// branch writes is one too: the flag is not about what the branch computes.
+  /// Names whose value a write may destroy: states, and names that are used before they are written. A flagged name
+  /// that a branch writes is one too: the flag is not about what the branch computes.
   bool findCandidates() {
     NameSet seen = begun;
     for (const BlockOp &op : ops()) {
@@ -197,8 +198,8 @@ class BlockCopier {
     return copy;
   }
 
-  /// Renames the version to `to` in its writer and readers. If the writer also has the previous version under the name, that
-  /// one is copied.
+  /// Renames the version to `to` in its writer and readers. If the writer also has the previous version under the name,
+  /// that one is copied.
   void rename(TextId name, const std::vector<Version> &versions, size_t k, TextId before, TextId to) {
     const Version &version = versions[k];
     if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
@@ -219,8 +220,8 @@ class BlockCopier {
     for (uint32_t reader : version.readers) edits.renameInput(reader, name, to);
   }
 
-  /// The group that keeps the name: that of the value from outside or of operators settled by an earlier call, else `last`,
-  /// which a host reads afterwards. None if several groups would have to keep it.
+  /// The group that keeps the name: that of the value from outside or of operators settled by an earlier call, else
+  /// `last`, which a host reads afterwards. None if several groups would have to keep it.
   std::optional<uint32_t> keptGroup(const std::vector<Version> &versions, ArrayRef<uint32_t> group, uint32_t last) {
     std::optional<uint32_t> kept;
     if (versions[0].writer < 0) kept = 0;
@@ -234,8 +235,8 @@ class BlockCopier {
     return kept.value_or(last);
   }
 
-  /// Whether other gradients would arrive under the name of a branch's result: those of its readers in the branch, or those of
-  /// values that a loop replaces, whose gradient has to leave the loop under the name that it has on arrival.
+  /// Whether other gradients would arrive under the name of a branch's result: those of its readers in the branch, or
+  /// those of values that a loop replaces, whose gradient has to leave the loop under the name that it has on arrival.
   bool sharesHandedName(const std::vector<Version> &versions, ArrayRef<uint32_t> group) {
     if (isReadForGradient(versions.back())) return true;
     for (size_t k = versions.size() - 1; k > 0 && group[k] == group[k - 1]; --k)
@@ -243,11 +244,13 @@ class BlockCopier {
     return false;
   }
 
-  /// A variable stored between runs keeps its name for the value that the next run starts with; computed values get others.
+  /// A variable stored between runs keeps its name for the value that the next run starts with; computed values get
+  /// others.
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k) group.push_back(group.back() + isLost(name, versions, k - 1));
-    // The gradient of a branch's result arrives under its name, so contributions of readers within the branch need another.
+    // The gradient of a branch's result arrives under its name, so contributions of readers within the branch need
+    // another.
     const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && sharesHandedName(versions, group);
     if (group.back() == 0 && !isCopiedOut) return;
     const bool isStored = versions[0].writer < 0 && block == 0 && visible(name)->isPersistable;
@@ -269,8 +272,8 @@ class BlockCopier {
     finalNames[name.value] = to;
   }
 
-  /// A state keeps its name at the beginning and at the end of the step. Values in between get other names, and inner blocks
-  /// read a copy.
+  /// A state keeps its name at the beginning and at the end of the step. Values in between get other names, and inner
+  /// blocks read a copy.
   void separateState(TextId name, const std::vector<Version> &versions) {
     for (uint32_t reader : versions[0].readers)
       if (ops()[reader].subBlock) {
@@ -297,8 +300,9 @@ class BlockCopier {
     if (before != name) edits.assignBefore(ops().size(), before, name);
   }
 
-  /// If a loop or a branch writes a flagged name, the result goes to an unflagged copy, like the values of the loop's steps. The
-  /// name gets the new value too, unless an earlier operator needs the old one. False for a name that needs none of this.
+  /// If a loop or a branch writes a flagged name, the result goes to an unflagged copy, like the values of the loop's
+  /// steps. The name gets the new value too, unless an earlier operator needs the old one. False for a name that needs
+  /// none of this.
   bool separateStopped(TextId name, const std::vector<Version> &versions) {
     if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); }))
       return false;

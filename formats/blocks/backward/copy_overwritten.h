@@ -1,10 +1,11 @@
-// Values that a gradient needs but the program overwrites get names of their own, so that gradient operators can refer to them.
+// Values that a gradient needs but the program overwrites get names of their own, so that gradient operators can refer
+// to them.
 //
-// A gradient operator reads a name after the last forward operator has run; a loop's state it reads as it was at the beginning
-// of the step. The program must not have overwritten what it reads. So an overwritten value gets another name in its writers
-// and readers, and where one operator has the old and the new value under one name (a loop and its state), an `assign` copies
-// the old one. Programs that need none of this are not changed.
-// Tested by tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
+// A gradient operator reads a name after the last forward operator has run; a loop's state it reads as it was at the
+// beginning of the step. The program must not have overwritten what it reads. So an overwritten value gets another name
+// in its writers and readers, and where one operator has the old and the new value under one name (a loop and its
+// state), an `assign` copies the old one. Programs that need none of this are not changed. Tested by
+// tests/formats/blocks/backward/copy_overwritten_test.cc and tests/oracles/paddle_programs.py
 #pragma once
 
 #include "formats/blocks/backward/op_path.h"
@@ -16,14 +17,16 @@ namespace gradc {
 using FinalNames = IdMap<TextId>;
 
 /// Changes block 0 and those its operators own, level by level:
-///  - in any block, a name that is written again although the gradient of an earlier operator reads it or arrives under it,
+///  - in any block, a name that is written again although the gradient of an earlier operator reads it or arrives under
+///  it,
 ///    or that a step of `recurrent` is given;
 ///  - in a loop's body, a state that is written twice, read after its last write, or read in an inner block;
 ///  - in a branch's body, a result that is read there;
-///  - a loop's state that is flagged stop_gradient but depends on unflagged values: its steps get an unflagged variable.
+///  - a loop's state that is flagged stop_gradient but depends on unflagged values: its steps get an unflagged
+///  variable.
 /// Adds each copy to `copies` as (copy, original). Returns the final names of block 0. Linear, times the depth.
-/// `isAgain`: the program has gradients of earlier calls, whose operators keep what they read: blocks that have a gradient block
-/// stay as they are, and so do persistable variables, because the earlier call's optimizer writes them.
+/// `isAgain`: the program has gradients of earlier calls, whose operators keep what they read: blocks that have a
+/// gradient block stay as they are, and so do persistable variables, because the earlier call's optimizer writes them.
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies);
 

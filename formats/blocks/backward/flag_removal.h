@@ -10,15 +10,15 @@ class FlagRemoval {
  public:
   FlagRemoval(BlockProgram &program, uint32_t block) : program(program), block(block) {}
 
-  /// Whether the value that a block writes under the name depends on an unflagged value. Each body is analysed once, with its
-  /// operators and the flags of what they read as of the first request.
+  /// Whether the value that a block writes under the name depends on an unflagged value. Each body is analysed once,
+  /// with its operators and the flags of what they read as of the first request.
   bool dependsOnUnflagged(uint32_t body, TextId name);
 
   /// Clears the flag of a variable of the block.
   void remove(TextId copy);
 
-  /// A flag on a value made only from flagged values repeats theirs, so it is cleared if one of them has lost its flag. If the
-  /// name has other values too, this one gets a name of its own, which joins `finalNames` if it is the last.
+  /// A flag on a value made only from flagged values repeats theirs, so it is cleared if one of them has lost its flag.
+  /// If the name has other values too, this one gets a name of its own, which joins `finalNames` if it is the last.
   void removeRepeated(Context &context, UnusedNames &unused, IdMap<TextId> &finalNames);
 
  private:

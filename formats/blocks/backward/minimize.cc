@@ -1,4 +1,5 @@
-// Tested by tests/formats/blocks/backward/minimize_test.cc, tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
+// Tested by tests/formats/blocks/backward/minimize_test.cc, tests/formats/blocks/backward/append_backward_test.cc and
+// tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/minimize.h"
 
 #include "formats/blocks/program/block_attrs.h"

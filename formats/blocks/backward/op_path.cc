@@ -69,7 +69,8 @@ class PathFinder {
     return outputs;
   }
 
-  /// The next step's reads come after this step's writes, so every writer of a needed name is on the path, at any position.
+  /// The next step's reads come after this step's writes, so every writer of a needed name is on the path, at any
+  /// position.
   void repeat(uint32_t block, NameSet &needed, const NameSet &noGrad, std::vector<bool> &isOnPath,
               std::vector<Nested> &nested) {
     const std::vector<BlockOp> &ops = program.blocks[block].ops;

@@ -10,19 +10,20 @@ struct ResolvedRequest {
   IdMap<Attrs> errorClips;  // by variable: attributes of its `clip`
 };
 
-/// UnknownName; MissingAttr without a target; HeadCount (E-37) if there are gradients, but not as many as targets; ForeignEntry
-/// (E-44) for targets of another block.
+/// UnknownName; MissingAttr without a target; HeadCount (E-37) if there are gradients, but not as many as targets;
+/// ForeignEntry (E-44) for targets of another block.
 llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program,
                                                const FluidRequest &request);
 
 /// In a program that has no gradients yet, no operator uses a name with `@GRAD`, which marks them (E-34). Linear.
 llvm::Error checkGradientNames(const BlockProgram &program);
 
-/// How often the root of the program has been differentiated, as far as it shows: once if it has gradient operators, and as
-/// many times as names have the prefix `grad/`. Linear.
+/// How often the root of the program has been differentiated, as far as it shows: once if it has gradient operators,
+/// and as many times as names have the prefix `grad/`. Linear.
 uint32_t callsOn(const BlockProgram &program);
 
-/// Who asks for the gradient of a target does not want it to end there: takes its flag off, and returns the flagged ones.
+/// Who asks for the gradient of a target does not want it to end there: takes its flag off, and returns the flagged
+/// ones.
 std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, llvm::ArrayRef<TextId> targets);
 
 /// The parameters of `AppendBackward`, as far as the root declares them.

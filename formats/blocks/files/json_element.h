@@ -1,5 +1,5 @@
-// One value of a JSON text, collected from the parser's events and then walked: for the operators and variables of a block
-// program, each of which is small. Tested by tests/formats/blocks/block_file_test.cc
+// One value of a JSON text, collected from the parser's events and then walked: for the operators and variables of a
+// block program, each of which is small. Tested by tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "formats/json/events.h"
@@ -38,7 +38,8 @@ class JsonElement {
   std::string text;
 };
 
-/// A value in an element. Errors are E-33 at the value's place; `what` is what was expected: "a number for 'idx' of block 3".
+/// A value in an element. Errors are E-33 at the value's place; `what` is what was expected: "a number for 'idx' of
+/// block 3".
 class JsonCursor {
  public:
   JsonCursor(const JsonElement &element, uint32_t at) : element(&element), at(at) {}

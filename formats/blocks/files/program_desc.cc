@@ -349,8 +349,8 @@ class ProgramDescReader {
     return Error::success();
   }
 
-  // The file does not have the order of their creation. A layer creates its parameters before its operators: weights, then
-  // biases, then those that are not trained. Recursion is as deep as blocks are nested.
+  // The file does not have the order of their creation. A layer creates its parameters before its operators: weights,
+  // then biases, then those that are not trained. Recursion is as deep as blocks are nested.
   void listParameters() {
     DenseSet<uint32_t> listed;
     auto list = [&](TextId name) {

@@ -1,5 +1,5 @@
-// Protocol buffers' wire format: the fields of one message, one after the other. Messages are views of the bytes they are in,
-// so nothing is allocated and nothing recurses. Tested by tests/formats/blocks/program_desc_test.cc
+// Protocol buffers' wire format: the fields of one message, one after the other. Messages are views of the bytes they
+// are in, so nothing is allocated and nothing recurses. Tested by tests/formats/blocks/program_desc_test.cc
 #pragma once
 
 #include "ir/base/error.h"
@@ -26,8 +26,8 @@ struct WireField {
   double float32() const { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 };
 
-/// Walks the fields. BadJson (E-33) with a byte offset for malformed ones: a number that is cut off or longer than 64 bits, bytes
-/// beyond the end, groups.
+/// Walks the fields. BadJson (E-33) with a byte offset for malformed ones: a number that is cut off or longer than 64
+/// bits, bytes beyond the end, groups.
 class WireReader {
  public:
   WireReader(llvm::StringRef message, size_t offset) : rest(message), offset(offset) {}

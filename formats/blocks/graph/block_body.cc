@@ -111,8 +111,8 @@ bool BlockReader::isFlagged(DeclaredName name) const {
   return variable(name).stopsGradient && !(name.block == 0 && all.heads.contains(name.name.value));
 }
 
-// The value of a name whose gradient is cut is a constant for its readers. Carried state is exempt: its flag is about the value
-// it starts from. A flag on a value made only from such names merely repeats theirs.
+// The value of a name whose gradient is cut is a constant for its readers. Carried state is exempt: its flag is about
+// the value it starts from. A flag on a value made only from such names merely repeats theirs.
 Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const BlockVariable &record = variable(name);
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
@@ -190,7 +190,8 @@ std::vector<uint32_t> BlockReader::opsOf(const Frozen &frozen) const {
 
 Error BlockReader::readOp(size_t at) {
   const StringRef type = program.text(program.blocks[index].ops[at].type);
-  // A block must write its own names before it reads them; only the root is given values. An array begins without elements.
+  // A block must write its own names before it reads them; only the root is given values. An array begins without
+  // elements.
   const bool isWrite = type == "write_to_array";
   if (index != 0)
     for (const BlockSlot &slot : program.blocks[index].ops[at].inputs) {

@@ -1,5 +1,5 @@
-// One block of a program as a graph. Its variables are the names it reads from enclosing blocks, its heads the names it writes
-// there. A gradient block also has variables for values of its forward block at the same step. Tested by
+// One block of a program as a graph. Its variables are the names it reads from enclosing blocks, its heads the names it
+// writes there. A gradient block also has variables for values of its forward block at the same step. Tested by
 // tests/formats/blocks/block_graph_test.cc and tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
@@ -42,8 +42,8 @@ struct BlockBody {
   std::vector<DeclaredName> results;  // the name each head is written to; empty for a gradient block
   /// Position in `inputs`, by variable of the block's builder.
   DenseMap<uint32_t, uint32_t> inputAt;
-  /// The heads after the results are values that gradient blocks read: their positions, by node and output in the block's
-  /// builder.
+  /// The heads after the results are values that gradient blocks read: their positions, by node and output in the
+  /// block's builder.
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
   std::vector<uint32_t> ops;  // BlockOrigins, of this block
 };
@@ -178,8 +178,8 @@ class BlockReader {
   Value read(TextId name);
   /// The value before an operator that may leave it unchanged; zeros if there is none.
   llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
-  /// The value that a block begins with, for an input of its body. If the block needs one and the root has none, the name is a
-  /// variable.
+  /// The value that a block begins with, for an input of its body. If the block needs one and the root has none, the
+  /// name is a variable.
   llvm::Expected<Value> readInput(const BlockBody &body, size_t input, size_t at);
   void write(DeclaredName name, Value v);
   /// Writes a value that an inner block made: a flag of the name does not count.
@@ -191,7 +191,8 @@ class BlockReader {
   void holdLostInputs(size_t at);
   /// The value without its gradient.
   Value constant(Value v);
-  /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried name.
+  /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried
+  /// name.
   bool repeatsFlags(size_t at) const;
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
   llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
@@ -265,8 +266,8 @@ class BlockReader {
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;
 };
 
-/// Inputs of a body that change from step to step: the results of a loop, the previous states of `recurrent`. `block` is that
-/// of the body.
+/// Inputs of a body that change from step to step: the results of a loop, the previous states of `recurrent`. `block`
+/// is that of the body.
 DenseSet<std::pair<uint32_t, uint32_t>> statesOf(const BlockReaders &all, uint32_t block, const BlockBody &body);
 
 }  // namespace gradc

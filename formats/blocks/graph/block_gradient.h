@@ -1,5 +1,5 @@
-// The gradient that a call requests, as a graph: it means what `append_backward` adds to the program, but comes from the one
-// gradient engine. Tested by tests/formats/blocks/block_gradient_test.cc
+// The gradient that a call requests, as a graph: it means what `append_backward` adds to the program, but comes from
+// the one gradient engine. Tested by tests/formats/blocks/block_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/files/block_file.h"
@@ -17,10 +17,11 @@ struct BlockGradient {
 };
 
 /// With respect to the trainable parameters in creation order (those of the parameter list, if there is one), or to the
-/// inputs, without data that is flagged `stop_gradient`. Gradients of names in the no-gradient set are cut in every block.
-/// Errors: MissingAttr without a target, ForeignEntry (E-44) for a block other than the root and for names of other blocks,
-/// UnknownName for a name that no block declares, NoGraph (E-04) for a loss that no operator writes, HeadCount for another
-/// number of target gradients than of targets; UnsupportedOption for `error_clip`; those of graphOfBlocks.
+/// inputs, without data that is flagged `stop_gradient`. Gradients of names in the no-gradient set are cut in every
+/// block. Errors: MissingAttr without a target, ForeignEntry (E-44) for a block other than the root and for names of
+/// other blocks, UnknownName for a name that no block declares, NoGraph (E-04) for a loss that no operator writes,
+/// HeadCount for another number of target gradients than of targets; UnsupportedOption for `error_clip`; those of
+/// graphOfBlocks.
 llvm::Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
                                              BlockGraphOptions options);
 

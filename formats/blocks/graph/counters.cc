@@ -1,5 +1,5 @@
-// Counters of a loop's steps: an `increment` in the gradient block has the negated step of a forward one and starts from the
-// value which that one wrote. Tested by tests/formats/blocks/block_array_test.cc
+// Counters of a loop's steps: an `increment` in the gradient block has the negated step of a forward one and starts
+// from the value which that one wrote. Tested by tests/formats/blocks/block_array_test.cc
 #include "formats/blocks/graph/block_body.h"
 #include "formats/blocks/program/gradient_names.h"
 

@@ -13,7 +13,8 @@ namespace {
 /// Candidates that are looked at for one name.
 constexpr size_t kMost = 64;
 
-/// Whether a slot's values identify the forward operator. In a loop, names of moving statistics mean those before the step.
+/// Whether a slot's values identify the forward operator. In a loop, names of moving statistics mean those before the
+/// step.
 bool isKey(const FormSlots::Slot &slot) {
   return !slot.isGradient && slot.name != "MeanOut" && slot.name != "VarianceOut";
 }
@@ -155,7 +156,8 @@ Expected<ForwardSearch::Found> ForwardSearch::findIn(BlockReader &in, bool isFor
   const bool readsOperands = any_of(key, [](Value v) { return v.isValid(); });
   if (!best) consider(static_cast<uint64_t>(hash));
   if (!best) return Found();
-  // Without a name or an operand in common, it must be an operator with the same gradient: of a row, with the same shapes.
+  // Without a name or an operand in common, it must be an operator with the same gradient: of a row, with the same
+  // shapes.
   if (!best->numNames && !readsOperands && (best->shapes != Shapes::Equal || !findBlockOp(forwardType))) return Found();
   if (isTied)
     return failureAt(reader.program, reader.index, at, ErrorKind::BadEntry,
@@ -215,8 +217,8 @@ ForwardSearch::Shapes ForwardSearch::compareShapes(TextId gradient, BlockReader 
   return result;
 }
 
-/// Whether two candidates of one rank have the same gradient. What Paddle's operator computes depends on nothing but what it
-/// reads, and on shapes; a second gradient is derived from the first one, which reads more.
+/// Whether two candidates of one rank have the same gradient. What Paddle's operator computes depends on nothing but
+/// what it reads, and on shapes; a second gradient is derived from the first one, which reads more.
 bool ForwardSearch::haveOneGradient(BlockReader &in, const Match &a, const Match &b) const {
   if (a.shapes == Shapes::Equal && findBlockOp(forwardType)) return true;
   return in.records[a.op].inputs == in.records[b.op].inputs;

@@ -1,5 +1,6 @@
-// Gradient blocks and the operators that run them: loops that go backwards over what the forward loop stacked, and branches
-// on the decision that the forward branch recorded. Tested by tests/formats/blocks/backward/block_backward_test.cc
+// Gradient blocks and the operators that run them: loops that go backwards over what the forward loop stacked, and
+// branches on the decision that the forward branch recorded. Tested by
+// tests/formats/blocks/backward/block_backward_test.cc
 #include "formats/blocks/arrays/recurrent_op.h"
 #include "formats/blocks/graph/block_body.h"
 #include "formats/blocks/program/block_attrs.h"

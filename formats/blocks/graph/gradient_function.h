@@ -16,9 +16,9 @@ struct GradientParts {
   std::vector<NodeId> nodes;                                // of the gradient operator, in order
 };
 
-/// What the forward operator reads and the gradient operator does not is constant. A result of the forward operator that the
-/// gradient operator reads is an operand if `next` has a gradient toward it; otherwise it depends on the forward operator's
-/// operands.
+/// What the forward operator reads and the gradient operator does not is constant. A result of the forward operator
+/// that the gradient operator reads is an operand if `next` has a gradient toward it; otherwise it depends on the
+/// forward operator's operands.
 llvm::Expected<OpFunction> functionOfGradient(Context &context, const GradientParts &of);
 
 }  // namespace gradc

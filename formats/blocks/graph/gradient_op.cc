@@ -29,8 +29,8 @@ class GradientOpReader {
     return findBlockOp(forwardType) ? readAlone() : Expected<bool>(false);
   }
 
-  /// The operator itself as a function of its operands, for its own gradient, whose slots are `next`. Everything else that it
-  /// reads is constant.
+  /// The operator itself as a function of its operands, for its own gradient, whose slots are `next`. Everything else
+  /// that it reads is constant.
   Expected<OpFunction> asFunction(const FormSlots &next) {
     if (findGradientRow(program.text(op().type)))
       return functionOf(reader.context, program, reader.index, at, op(), {});

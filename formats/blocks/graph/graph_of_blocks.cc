@@ -25,8 +25,8 @@ std::optional<BlockOwner> ownerOfBlock(StringRef type) {
       .Default(std::nullopt);
 }
 
-/// The blocks with a meaning: the root, and those that operators of such blocks run. Others are ignored, among them gradient
-/// blocks of gradient blocks.
+/// The blocks with a meaning: the root, and those that operators of such blocks run. Others are ignored, among them
+/// gradient blocks of gradient blocks.
 class Blocks {
  public:
   Blocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
@@ -82,7 +82,8 @@ class Blocks {
     all.gradients[*forward].push_back(*op.subBlock);
   }
 
-  /// Reads a block after those that its operators run, which must be complete. Recursion is as deep as blocks are nested.
+  /// Reads a block after those that its operators run, which must be complete. Recursion is as deep as blocks are
+  /// nested.
   Error read(uint32_t block) {
     all.readers[block] = std::make_unique<BlockReader>(all, block);
     for (const BlockOp &op : all.program.blocks[block].ops)
@@ -112,8 +113,8 @@ class Blocks {
   std::vector<State> states;
 };
 
-/// The types and slots of the forward operators of gradient operators that the program has no text of. A gradient operator
-/// whose forward operator is missing is recomputed under them.
+/// The types and slots of the forward operators of gradient operators that the program has no text of. A gradient
+/// operator whose forward operator is missing is recomputed under them.
 std::vector<StringRef> missingForwardTexts(const BlockProgram &program) {
   std::vector<StringRef> missing;
   auto add = [&](StringRef text) {

@@ -1,6 +1,7 @@
-// The meaning of a program of blocks, as a graph without names. Each write of a name is a value of its own, and a reader sees
-// the latest one before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input` become `_cond`; rows
-// translate operators of other types (formats/blocks/ops/op_row.h). Tested by tests/formats/blocks/block_graph_test.cc
+// The meaning of a program of blocks, as a graph without names. Each write of a name is a value of its own, and a
+// reader sees the latest one before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input`
+// become `_cond`; rows translate operators of other types (formats/blocks/ops/op_row.h). Tested by
+// tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -15,12 +16,13 @@ namespace gradc {
 struct BlockGraphOptions {
   /// Names whose values are the heads; empty: every name that the root writes, in the order of first writes.
   std::vector<std::string> heads = {};
-  /// Names whose gradients are cut, in addition to variables with stop_gradient, at each value written to one in any block.
+  /// Names whose gradients are cut, in addition to variables with stop_gradient, at each value written to one in any
+  /// block.
   std::vector<std::string> noGrad = {};
   int64_t maxIterations = 10'000;  // of each `while`
   uint32_t numSeeds = 0;           // of the heads, at their end: head gradients, no targets
-  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as it is for gradients that
-  /// the program has.
+  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as it is for gradients
+  /// that the program has.
   bool holdsLost = false;
 };
 
@@ -41,8 +43,8 @@ struct BlockOrigins {
     uint32_t block;
     size_t op;
   };
-  /// The operator of a node or of a node in a body; of a body that does not come from a block, the operator that owns it. `program` is the one
-  /// that was read.
+  /// The operator of a node or of a node in a body; of a body that does not come from a block, the operator that owns
+  /// it. `program` is the one that was read.
   std::optional<Op> find(const BlockProgram &program, const Place &place) const;
 };
 
@@ -57,12 +59,12 @@ struct BlockGraph {
   const BlockName *find(llvm::StringRef name) const;
 };
 
-/// The graph of the root. A name that the root reads before it writes it is a variable, with the shape and type of its record.
-/// Shape [] becomes (1,). An operator whose type has no row becomes an opaque node.
+/// The graph of the root. A name that the root reads before it writes it is a variable, with the shape and type of its
+/// record. Shape [] becomes (1,). An operator whose type has no row becomes an opaque node.
 ///
-/// Errors: those of verifyBlocks and verifySlots; UnknownOp (E-32) for a context without the operators of control flow; BadAttribute, BadEntry
-/// and UnsupportedOption for what a row does not accept, each naming block, operator, type, slot and Paddle's call site;
-/// UnknownName for heads that the root does not declare. Linear.
+/// Errors: those of verifyBlocks and verifySlots; UnknownOp (E-32) for a context without the operators of control flow;
+/// BadAttribute, BadEntry and UnsupportedOption for what a row does not accept, each naming block, operator, type, slot
+/// and Paddle's call site; UnknownName for heads that the root does not declare. Linear.
 llvm::Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program,
                                          const BlockGraphOptions &options);
 

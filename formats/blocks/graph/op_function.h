@@ -1,6 +1,6 @@
-// One operator of a program as a graph of its own, and the gradient of that graph, spliced in where a gradient operator is
-// read. There is one gradient engine: it derives what `tanh_grad` computes from what `tanh` computes.
-// Tested by tests/formats/blocks/backward/block_backward_test.cc
+// One operator of a program as a graph of its own, and the gradient of that graph, spliced in where a gradient operator
+// is read. There is one gradient engine: it derives what `tanh_grad` computes from what `tanh` computes. Tested
+// by tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -41,8 +41,8 @@ struct OpFunction {
 llvm::Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
                                       const BlockOp &of, llvm::ArrayRef<NodeId> nodes);
 
-/// The gradient of a function with respect to the operands at `wanted`, given gradients of the outputs at `seeded`, at least
-/// one. The variable of the k-th seed is called `seed<k>`.
+/// The gradient of a function with respect to the operands at `wanted`, given gradients of the outputs at `seeded`, at
+/// least one. The variable of the k-th seed is called `seed<k>`.
 llvm::Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function,
                                                   llvm::ArrayRef<OperandPlace> seeded,
                                                   llvm::ArrayRef<OperandPlace> wanted);
@@ -55,8 +55,8 @@ struct SplicePorts {
   std::function<Value(size_t seed)> seed;
 };
 
-/// Appends the nodes of the gradient that are not those of its function. Returns the values of the requested gradients. Nodes
-/// stay nameless.
+/// Appends the nodes of the gradient that are not those of its function. Returns the values of the requested gradients.
+/// Nodes stay nameless.
 std::vector<Value> splice(GraphBuilder &to, const OpFunction &function, const GradientResult &gradient,
                           const SplicePorts &ports);
 

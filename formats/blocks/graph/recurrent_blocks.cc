@@ -1,5 +1,6 @@
-// `recurrent` as `_scan`: its inputs are sliced, its states pass from step to step, its outputs are stacked. The gradient runs in
-// the opposite direction (formats/blocks/graph/gradient_blocks.cc). Tested by tests/formats/blocks/recurrent_test.cc
+// `recurrent` as `_scan`: its inputs are sliced, its states pass from step to step, its outputs are stacked. The
+// gradient runs in the opposite direction (formats/blocks/graph/gradient_blocks.cc). Tested by
+// tests/formats/blocks/recurrent_test.cc
 #include "formats/blocks/arrays/recurrent_op.h"
 #include "formats/blocks/graph/block_body.h"
 #include "ir/graph/context.h"

@@ -1,4 +1,5 @@
-// Operators that move elements between axes: shuffles, diagonals, repetitions. Tested by tests/formats/blocks/block_rules_test.cc
+// Operators that move elements between axes: shuffles, diagonals, repetitions. Tested by
+// tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,5 @@
-// Operators on elements: functions, arithmetic of two tensors, comparisons, constants. Tested by tests/formats/blocks/block_graph_test.cc
+// Operators on elements: functions, arithmetic of two tensors, comparisons, constants. Tested by
+// tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/tables/gradient_forms.h"
 
@@ -26,8 +27,8 @@ bool haveOneShape(OpTranslation &op) {
   return x == y && !is_contained(x, -1);
 }
 
-// No gradient flows through whole numbers, for which the kernels of gradients are not made, nor through a type that Paddle has
-// no gradient of (`elementwise_mod`).
+// No gradient flows through whole numbers, for which the kernels of gradients are not made, nor through a type that
+// Paddle has no gradient of (`elementwise_mod`).
 void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
   const Value x = op.in("X"), y = op.in("Y");
   const bool isPlain = haveOneShape(op) && !equalShapes.empty();
@@ -41,7 +42,8 @@ void extremum(OpTranslation &op, StringRef name) {
   op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
-// Of a number and NaN, the number. x gets the gradient where it is chosen, also of equal operands and where both are NaN.
+// Of a number and NaN, the number. x gets the gradient where it is chosen, also of equal operands and where both are
+// NaN.
 void extremumOfNumbers(OpTranslation &op, StringRef extremum, StringRef isChosen) {
   if (op.isWhole("X")) return binary(op, "", extremum);
   const Value x = op.in("X"), y = alignedWithX(op, op.in("Y"));

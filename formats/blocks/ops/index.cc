@@ -154,8 +154,8 @@ void writeToArray(OpTranslation &op) {
   op.out("Out", op.emit("_contrib_index_copy", {op.in(kArraySlot), op.in("I"), element}));
 }
 
-/// The elements of an array that are in use. Where their number is only declared, an array of another length is an error when it
-/// runs: the index below is 0 or out of range.
+/// The elements of an array that are in use. Where their number is only declared, an array of another length is an
+/// error when it runs: the index below is 0 or out of range.
 Value elementsInUse(OpTranslation &op, int64_t number) {
   const Value all = op.in("X");
   const std::string end = std::to_string(number);

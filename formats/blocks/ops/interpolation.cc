@@ -1,4 +1,5 @@
-// Images of other sizes: each axis by itself, as a sum of weighted neighbours. Tested by tests/formats/blocks/block_rules_test.cc
+// Images of other sizes: each axis by itself, as a sum of weighted neighbours. Tested by
+// tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -8,7 +8,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Batch norm in plain operators, for moving statistics that are values and not variables: in loops and branches, and copies.
+/// Batch norm in plain operators, for moving statistics that are values and not variables: in loops and branches, and
+/// copies.
 void batchNormOfValues(OpTranslation &op, int64_t axis) {
   const Value x = op.in("X");
   const auto rank = static_cast<int64_t>(op.rank("X"));
@@ -105,8 +106,8 @@ void softmax(OpTranslation &op, StringRef name) {
   op.out("Out", op.emit(name, {op.in("X")}, {{"axis", std::to_string(op.integer("axis", -1))}}));
 }
 
-/// The axes but the first two, and with `groups` above 0 each group of channels, are normalized as one vector; `Scale` and
-/// `Bias` have one number per channel. Writes the moments, without their last axis, to the two slots.
+/// The axes but the first two, and with `groups` above 0 each group of channels, are normalized as one vector; `Scale`
+/// and `Bias` have one number per channel. Writes the moments, without their last axis, to the two slots.
 void normalizeImages(OpTranslation &op, int64_t groups, StringRef meanSlot, StringRef varianceSlot) {
   const Value x = op.in("X");
   const std::string axis = "-1", keeps = "True";

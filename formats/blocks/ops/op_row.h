@@ -1,5 +1,5 @@
-// One row for each operator type of block programs: what such an operator computes, in gradc's operators. A new type is one
-// row in one of the families' files. Tested by tests/formats/blocks/block_graph_test.cc
+// One row for each operator type of block programs: what such an operator computes, in gradc's operators. A new type is
+// one row in one of the families' files. Tested by tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/ops/op_translation.h"
@@ -13,13 +13,14 @@ struct BlockOpRow {
 
 /// Null for a type without a row.
 const BlockOpRow *findBlockOp(llvm::StringRef type);
-/// What a gradient operator computes, for its own gradient, where Paddle takes that toward a result of the forward operator
-/// that gradc's rule does not read: `rsqrt_grad_grad` has a gradient of `Out`. Null for other types.
+/// What a gradient operator computes, for its own gradient, where Paddle takes that toward a result of the forward
+/// operator that gradc's rule does not read: `rsqrt_grad_grad` has a gradient of `Out`. Null for other types.
 const BlockOpRow *findGradientRow(llvm::StringRef type);
 /// Every row, in order of types.
 std::vector<const BlockOpRow *> allBlockOps();
 
-/// Aligns y, of lower rank than operand `X`, with the axes of that from attribute `axis` on, by appending axes of one element.
+/// Aligns y, of lower rank than operand `X`, with the axes of that from attribute `axis` on, by appending axes of one
+/// element.
 Value alignedWithX(OpTranslation &op, Value y);
 
 // The families' rows, sorted (formats/blocks/ops/table.cc puts them together).

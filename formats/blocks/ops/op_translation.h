@@ -1,5 +1,6 @@
-// Through this interface a row of formats/blocks/ops sees its operator and emits the translation. A mistake is recorded, and
-// the caller reports the first; values after it are invalid, and rows need not check. Tested by tests/formats/blocks/block_graph_test.cc
+// Through this interface a row of formats/blocks/ops sees its operator and emits the translation. A mistake is
+// recorded, and the caller reports the first; values after it are invalid, and rows need not check. Tested by
+// tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -36,7 +37,8 @@ class OpTranslation {
   bool isWhole(llvm::StringRef slot, size_t i = 0);
   /// Whether it is declared with truth values.
   bool isTruth(llvm::StringRef slot, size_t i = 0);
-  /// Whether it is a persistable variable of the root and the operator is in the root, so that it may be overwritten in place.
+  /// Whether it is a persistable variable of the root and the operator is in the root, so that it may be overwritten in
+  /// place.
   bool isStored(llvm::StringRef slot, size_t i = 0);
   /// A dimension that has to be known; a negative axis counts from the end.
   int64_t dim(llvm::StringRef slot, int64_t axis);

@@ -36,8 +36,8 @@ Value isFinite(OpTranslation &op, Value v) {
   return op.scalar("_lesser_scalar", op.emit("abs", {v}), std::numeric_limits<double>::infinity());
 }
 
-// m + log Σ exp(x − m), where m is the maximum, or 0 if that is infinite: nothing overflows, and m's own gradients add up to 0.
-// Of −∞ alone it is −∞, and the gradient is NaN, as in PyTorch.
+// m + log Σ exp(x − m), where m is the maximum, or 0 if that is infinite: nothing overflows, and m's own gradients add
+// up to 0. Of −∞ alone it is −∞, and the gradient is NaN, as in PyTorch.
 void logsumexp(OpTranslation &op) {
   const Value x = op.in("X");
   const std::vector<int64_t> axes = axesOf(op, "axis");
@@ -56,8 +56,9 @@ void frobeniusNorm(OpTranslation &op) {
   op.out("Out", reduced(op, "norm", op.in("X"), axes, op.flag("keep_dim", false)));
 }
 
-// (Σ sizeᵖ)^(1/p) for a finite p, in units of the largest size, or of the smallest where p < 0, so that no power overflows.
-// Powers of 0, whose slopes are infinite, are taken of 1 instead: the slope is then 0, as that of |x| is at 0.
+// (Σ sizeᵖ)^(1/p) for a finite p, in units of the largest size, or of the smallest where p < 0, so that no power
+// overflows. Powers of 0, whose slopes are infinite, are taken of 1 instead: the slope is then 0, as that of |x| is at
+// 0.
 Value generalNorm(OpTranslation &op, Value size, ArrayRef<int64_t> axes, bool keepsAxes, double p) {
   const Value extreme = op.emit("BlockGrad", {reduced(op, p > 0 ? "max" : "min", size, axes, true)});
   const Value isAbove = op.scalar("_greater_scalar", extreme, 0);
@@ -178,8 +179,8 @@ Value shiftedLog(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t l
                  {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
 }
 
-// log(eᵃ + eᵇ) = a + log(1 + eᵇ⁻ᵃ), a the larger one; a itself where that is infinite. Of −∞ alone the gradient is NaN, as in
-// PyTorch.
+// log(eᵃ + eᵇ) = a + log(1 + eᵇ⁻ᵃ), a the larger one; a itself where that is infinite. Of −∞ alone the gradient is NaN,
+// as in PyTorch.
 Value logOfSum(OpTranslation &op, Value a, Value b) {
   const Value larger = op.emit("_maximum", {a, b}),
               way = op.emit("elemwise_sub", {op.emit("_minimum", {a, b}), larger});

@@ -30,8 +30,8 @@ void checkFinite(OpTranslation &op) {
   op.out("FoundInfinite", op.emit("Cast", {found}, {{"dtype", std::string("bool")}}));
 }
 
-// After so many bad steps in a row the scale is multiplied by `decr_ratio`, after so many good ones by `incr_ratio`. In a bad step
-// the gradients become zeros.
+// After so many bad steps in a row the scale is multiplied by `decr_ratio`, after so many good ones by `incr_ratio`. In
+// a bad step the gradients become zeros.
 void updateScale(OpTranslation &op) {
   op.refuse({"StopUpdate"});
   const Value scale = op.in("PrevLossScaling");

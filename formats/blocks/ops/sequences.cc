@@ -1,4 +1,5 @@
-// Recurrent layers, masks of lengths, and the loss of sequences without alignment. Tested by tests/formats/blocks/paddle_values_test.cc
+// Recurrent layers, masks of lengths, and the loss of sequences without alignment. Tested by
+// tests/formats/blocks/paddle_values_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/StringSwitch.h"

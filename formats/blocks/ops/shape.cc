@@ -11,7 +11,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Operators whose names end in 2 also yield the shape of x for their gradients, in Paddle as an empty array. Here it is x.
+// Operators whose names end in 2 also yield the shape of x for their gradients, in Paddle as an empty array. Here it is
+// x.
 void outWithShape(OpTranslation &op, Value v, Value x) {
   op.out("Out", v);
   op.out("XShape", x);
@@ -148,7 +149,8 @@ Value decreased(OpTranslation &op, Value v, size_t rank) {
   return axes.size() == rank ? reshaped(op, v, {1}) : op.emit("squeeze", {v}, {{"axis", tupleText(axes)}});
 }
 
-/// Where a slice ends. Backwards, −1 means behind the first element, and an end before that is the first element itself.
+/// Where a slice ends. Backwards, −1 means behind the first element, and an end before that is the first element
+/// itself.
 int64_t endOf(OpTranslation &op, size_t axis, int64_t end, int64_t stride) {
   if (stride > 0 || end >= 0) return end;
   if (end == -1) return std::numeric_limits<int64_t>::min();
@@ -195,8 +197,8 @@ void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
 /// Operands that give the starts or ends of a slice.
 constexpr StringLiteral kBounds[] = {"StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList"};
 
-/// How many elements a slice whose bounds are operands takes of an axis: 1 where the axis is removed, otherwise as many as the
-/// result is declared with.
+/// How many elements a slice whose bounds are operands takes of an axis: 1 where the axis is removed, otherwise as many
+/// as the result is declared with.
 int64_t numTaken(OpTranslation &op, int64_t axis) {
   const std::vector<int64_t> removed = op.integers("decrease_axis");
   if (is_contained(removed, axis)) return 1;

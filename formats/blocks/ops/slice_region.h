@@ -17,8 +17,8 @@ struct SliceRegion {
 /// "(a, b)", for an attribute with entries that may be None.
 std::string tupleOf(llvm::ArrayRef<std::string> parts);
 
-/// From the attributes `axes`, `starts` and `ends`, and from `steps`, which is the attribute `stepsName`. Empty after a failure:
-/// lists of different lengths, or an axis that the operand `Input` does not have.
+/// From the attributes `axes`, `starts` and `ends`, and from `steps`, which is the attribute `stepsName`. Empty after a
+/// failure: lists of different lengths, or an axis that the operand `Input` does not have.
 std::optional<SliceRegion> sliceRegion(OpTranslation &op, llvm::StringRef stepsName, llvm::ArrayRef<int64_t> steps);
 
 }  // namespace gradc

@@ -1,4 +1,5 @@
-// Convolution and pooling. Tested by tests/formats/blocks/block_graph_test.cc and tests/formats/blocks/block_rules_test.cc
+// Convolution and pooling. Tested by tests/formats/blocks/block_graph_test.cc and
+// tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,5 @@
-// An attribute in Paddle's own file, which has a field for each type of value. Tested by tests/formats/blocks/program_desc_test.cc
+// An attribute in Paddle's own file, which has a field for each type of value. Tested by
+// tests/formats/blocks/program_desc_test.cc
 #pragma once
 
 #include "formats/blocks/program/fluid_types.h"

@@ -1,4 +1,5 @@
-// Values are compact JSON that the reader has checked against their tag. Tested by tests/formats/blocks/block_program_test.cc
+// Values are compact JSON that the reader has checked against their tag. Tested by
+// tests/formats/blocks/block_program_test.cc
 #include "formats/blocks/program/block_attrs.h"
 
 #include "formats/blocks/program/json_stream.h"
@@ -221,7 +222,8 @@ std::vector<std::string> stringsOfJson(StringRef json) {
 }
 
 std::string callSite(StringRef callstack) {
-  // Pairs of `  File "train.py", line 12, in main` and that source line, outermost first; the innermost are Paddle's own.
+  // Pairs of `  File "train.py", line 12, in main` and that source line, outermost first; the innermost are Paddle's
+  // own.
   const std::vector<std::string> lines = stringsOfJson(callstack);
   size_t frame = 0;
   for (size_t i = 0; i < lines.size(); i += 2)

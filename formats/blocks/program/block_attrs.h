@@ -1,5 +1,6 @@
-// Attributes of a block program's operators, by Paddle's types. `Attrs` holds each as its file spells it, `["INTS",[1,2]]`,
-// so that a file is written as it was read and equal lists are shared. Tested by tests/formats/blocks/block_program_test.cc
+// Attributes of a block program's operators, by Paddle's types. `Attrs` holds each as its file spells it,
+// `["INTS",[1,2]]`, so that a file is written as it was read and equal lists are shared. Tested by
+// tests/formats/blocks/block_program_test.cc
 #pragma once
 
 #include "formats/blocks/program/fluid_types.h"

@@ -1,5 +1,5 @@
-// Edits of one block, collected per operator and applied at once: replaced names, copies by `assign`, and branches for cases
-// that a program leaves out. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
+// Edits of one block, collected per operator and applied at once: replaced names, copies by `assign`, and branches for
+// cases that a program leaves out. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
@@ -28,9 +28,9 @@ class BlockEdits {
   /// Before operator `op`; at the end of the block if `op` is the number of operators.
   void assignBefore(size_t op, TextId from, TextId to) { changes[op].before.push_back({from, to}); }
 
-  /// Completes a branch that writes `name` and has no counterpart: adds a branch for the other case, which passes on the value
-  /// before, and selects between the two, as Paddle's `cond` does. The given branch writes `taken`, which starts as `before` if
-  /// the branch may keep it; the added one writes `left`; the result is `to`.
+  /// Completes a branch that writes `name` and has no counterpart: adds a branch for the other case, which passes on
+  /// the value before, and selects between the two, as Paddle's `cond` does. The given branch writes `taken`, which
+  /// starts as `before` if the branch may keep it; the added one writes `left`; the result is `to`.
   void mergeBranch(size_t op, TextId name, TextId before, TextId taken, TextId left, TextId to);
 
   void apply();

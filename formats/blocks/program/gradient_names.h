@@ -1,4 +1,5 @@
-// The names of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by tests/formats/blocks/backward/append_backward_test.cc
+// The names of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by
+// tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -30,8 +31,8 @@ class GradientNames {
   std::vector<Answer> isGradientName;
 };
 
-/// A set of names in the order of insertion. A few names are searched one by one; of more, every 64 consecutive ids share a
-/// word of bits, so that the set of all names of a program stays in the cache.
+/// A set of names in the order of insertion. A few names are searched one by one; of more, every 64 consecutive ids
+/// share a word of bits, so that the set of all names of a program stays in the cache.
 class NameSet {
  public:
   NameSet() = default;

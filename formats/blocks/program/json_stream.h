@@ -1,4 +1,5 @@
-// Compact JSON text as Python's json.dumps(…, separators=(',', ':')) spells it. Tested by tests/formats/blocks/block_file_test.cc
+// Compact JSON text as Python's json.dumps(…, separators=(',', ':')) spells it. Tested by
+// tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

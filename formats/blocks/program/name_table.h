@@ -34,7 +34,8 @@ class NameTable {
   std::vector<const llvm::StringMapEntry<uint32_t> *> entries;
 };
 
-/// Hashes every sixteen consecutive numbers to adjacent buckets, so that lookups of a walk over a program hit the cache.
+/// Hashes every sixteen consecutive numbers to adjacent buckets, so that lookups of a walk over a program hit the
+/// cache.
 struct IdInfo : llvm::DenseMapInfo<uint32_t> {
   static unsigned getHashValue(uint32_t id) { return (((id >> 4) * 0x9E3779B1u >> 8) << 4) | (id & 15); }
 };

@@ -14,7 +14,8 @@ llvm::Expected<TextId> findVariable(const BlockProgram &program, uint32_t block,
 llvm::Error findVariables(const BlockProgram &program, uint32_t block, llvm::ArrayRef<std::string> names,
                           const char *what, std::vector<TextId> &found);
 
-/// The loss of append_backward: a variable of `block` that an operator of it writes. As Paddle, refuses others (NoGraph, E-04).
+/// The loss of append_backward: a variable of `block` that an operator of it writes. As Paddle, refuses others
+/// (NoGraph, E-04).
 llvm::Error checkLoss(const BlockProgram &program, uint32_t block, TextId loss);
 
 /// A name that some block declares. UnknownName.

@@ -36,8 +36,8 @@ Error verifyLinks(const BlockProgram &program, uint32_t index, std::vector<uint3
   return Error::success();
 }
 
-/// For the owner of a gradient block of `recurrent`: the gradients that a step gets from the following one. Paddle declares them
-/// nowhere.
+/// For the owner of a gradient block of `recurrent`: the gradients that a step gets from the following one. Paddle
+/// declares them nowhere.
 DenseSet<uint32_t> undeclaredNames(const BlockProgram &program, const BlockOp &owner) {
   DenseSet<uint32_t> names;
   if (program.text(owner.type) == "recurrent_grad")

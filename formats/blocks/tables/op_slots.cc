@@ -48,8 +48,8 @@ const OpSlot *slotNamed(ArrayRef<OpSlot> slots, StringRef name) {
   return at == slots.end() ? nullptr : at;
 }
 
-/// Of a type of gradient operators, from the slots of its forward type: a gradient is as many variables as what it is the
-/// gradient of, and may be missing; what is not requested is. `batch_norm_grad` has operands that its form lacks.
+/// Of a type of gradient operators, from the slots of its forward type: a gradient is as many variables as what it is
+/// the gradient of, and may be missing; what is not requested is. `batch_norm_grad` has operands that its form lacks.
 std::optional<OpSlots> slotsOfGradient(const GradientForm &form) {
   StringRef forward = form.forward;
   while (const GradientForm *first = formOfGradient(forward)) forward = first->forward;

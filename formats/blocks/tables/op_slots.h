@@ -1,4 +1,5 @@
-// Which slots the operators of a type have, and whether a program keeps to that. Tested by tests/formats/blocks/op_slots_test.cc
+// Which slots the operators of a type have, and whether a program keeps to that. Tested by
+// tests/formats/blocks/op_slots_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -19,9 +20,9 @@ struct OpSlots {
 /// Of a forward type, from the table; null: not known.
 const OpSlots *slotsOfType(llvm::StringRef type);
 
-/// Each operator of a known type, or of a type of gradient operators, has the slots of its type with the right number of
-/// variables, tensors unless it takes arrays (BadEntry, which names block, operator, slot and variable). Others may hold
-/// anything. Linear.
+/// Each operator of a known type, or of a type of gradient operators, has the slots of its type with the right number
+/// of variables, tensors unless it takes arrays (BadEntry, which names block, operator, slot and variable). Others may
+/// hold anything. Linear.
 llvm::Error verifySlots(const BlockProgram &program);
 
 }  // namespace gradc

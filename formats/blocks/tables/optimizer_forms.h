@@ -1,5 +1,5 @@
-// The operators with which Paddle's optimizers take a step: their states, slots and attributes, one row for each optimizer.
-// Tested by tests/formats/blocks/backward/minimize_test.cc
+// The operators with which Paddle's optimizers take a step: their states, slots and attributes, one row for each
+// optimizer. Tested by tests/formats/blocks/backward/minimize_test.cc
 #pragma once
 
 #include "formats/blocks/program/fluid_types.h"

@@ -1,4 +1,5 @@
-// The operators that MXNet 1.9.1 lacks, and how it expresses some of them. Tested by tests/passes/lowering/lower_mxnet_test.cc
+// The operators that MXNet 1.9.1 lacks, and how it expresses some of them. Tested by
+// tests/passes/lowering/lower_mxnet_test.cc
 #include "passes/targets/mxnet/mxnet_indices.h"
 #include "passes/targets/mxnet/mxnet_loops.h"
 #include "passes/targets/target.h"

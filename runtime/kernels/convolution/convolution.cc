@@ -1,8 +1,8 @@
 // Convolution over two spatial axes by oneDNN: y, dx and dw, each a primitive of its own; db by column_sums.h.
 //
-// Row-major weights are converted in every run, because training changes them at every step. The weight gradient produces
-// weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
-// gradient has no code for that layout. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Row-major weights are converted in every run, because training changes them at every step. The weight gradient
+// produces weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The
+// data gradient has no code for that layout. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/spatial/convolution.h"
 #include "ops/spatial/convolution_kernel.h"
 #include "runtime/kernels/convolution/adjoint_convolution.h"
@@ -30,8 +30,8 @@ bool canHandle(const KernelSite &site, Dims x, Dims y) {
   return x.size() <= 4 && hasModestWindows(g);
 }
 
-/// Whether the code is generated for convolutions. Implementations that delegate to inner products (`ip:`) may find only
-/// reference code for tiles there.
+/// Whether the code is generated for convolutions. Implementations that delegate to inner products (`ip:`) may find
+/// only reference code for tiles there.
 template <class Desc> bool isGenerated(const Desc &desc) {
   const StringRef name = desc.impl_info_str();
   return name.starts_with("jit") || name.starts_with("brg");

@@ -9,8 +9,8 @@ bool isOnePixel(const ConvGeometry &g) { return g.kernel[1] * g.kernel[2] == 1; 
 
 bool hasUnitStride(const ConvGeometry &g) { return g.stride[1] == 1 && g.stride[2] == 1; }
 
-/// oneDNN's newer code for channels-last images works on rows of pixels. For windows over rows as short as this its older
-/// code, which reads filters in tiles, takes as little as half the time.
+/// oneDNN's newer code for channels-last images works on rows of pixels. For windows over rows as short as this its
+/// older code, which reads filters in tiles, takes as little as half the time.
 bool hasShortRows(const ConvGeometry &g, int64_t width) {
   constexpr int64_t kShort = 5;
   return !isOnePixel(g) && width <= kShort;
@@ -18,7 +18,8 @@ bool hasShortRows(const ConvGeometry &g, int64_t width) {
 
 int64_t numPixels(const ConvGeometry &g) { return g.out.batch * g.out.pixels(); }
 
-/// Whether 16 channels of each pixel of a row fall on so few sets of the first-level cache that they displace each other.
+/// Whether 16 channels of each pixel of a row fall on so few sets of the first-level cache that they displace each
+/// other.
 bool conflictsInCache(int64_t width, int64_t channels) {
   constexpr int64_t kSets = 64, kWays = 12;
   return width > kWays * kSets / std::gcd(kSets, channels / 16);

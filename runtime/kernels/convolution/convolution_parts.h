@@ -1,4 +1,5 @@
-// What the kernels of convolutions by oneDNN are made of: the formats of their entries, and parts that run one after the other.
+// What the kernels of convolutions by oneDNN are made of: the formats of their entries, and parts that run one after
+// the other.
 #pragma once
 
 #include "runtime/kernels/convolution/convolution_choices.h"

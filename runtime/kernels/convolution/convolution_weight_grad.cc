@@ -1,5 +1,6 @@
-// The weight gradients of convolutions by oneDNN. oneDNN adds up everything in float32, so longer sums are taken in parts:
-// images after images, and tiles of a large one. Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/long_sums_test.cc
+// The weight gradients of convolutions by oneDNN. oneDNN adds up everything in float32, so longer sums are taken in
+// parts: images after images, and tiles of a large one. Tested by tests/runtime/kernels/fast_kernels_test.cc,
+// tests/runtime/kernels/long_sums_test.cc
 #include "runtime/kernels/convolution/convolution_weight_grad.h"
 
 #include "ops/spatial/convolution.h"
@@ -18,8 +19,8 @@ using dnnl::memory;
 namespace gradc::fast {
 namespace {
 
-/// Whether it is oneDNN's newer code, which needs AVX-512. Where it is missing, the weight gradient of a channels-last image
-/// with few channels is slow.
+/// Whether it is oneDNN's newer code, which needs AVX-512. Where it is missing, the weight gradient of a channels-last
+/// image with few channels is slow.
 bool isRowCode(const dnnl::convolution_forward::primitive_desc &desc) {
   return StringRef(desc.impl_info_str()).starts_with("brg");
 }

@@ -1,6 +1,6 @@
 // Deconvolution and its gradients. With C the convolution from images of y to images of x: y = Cᵀ(x, w), dx = C(dy, w),
-// and dw is that of C with the images exchanged. float32 over one or two spatial axes uses oneDNN, everything else products
-// of gathered matrices. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// and dw is that of C with the images exchanged. float32 over one or two spatial axes uses oneDNN, everything else
+// products of gathered matrices. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/deconvolution.h"

@@ -1,6 +1,7 @@
 // Convolution over up to three spatial axes as matrix products, image by image: receptive fields are gathered into a
 // matrix of (patch, pixels), which is multiplied with the filters. Used where oneDNN has no code or slow code: float64,
-// three axes, gradients of images with few channels. Images are (n, c, spatial…). Tested by tests/runtime/kernels/fast_kernels_test.cc
+// three axes, gradients of images with few channels. Images are (n, c, spatial…). Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ops/spatial/convolution_kernel.h"
@@ -49,8 +50,8 @@ template <class T> class GemmConvolution {
 /// The same convolution with the channels first, for a node that has them last by attribute.
 ConvGeometry withChannelsFirst(const ConvGeometry &g);
 
-/// The positions of images and filters with the channels last among the operands of a node. Both are matrices of (pixel or
-/// window element, channel).
+/// The positions of images and filters with the channels last among the operands of a node. Both are matrices of (pixel
+/// or window element, channel).
 struct ChannelsLastOperands {
   struct Matrices {
     size_t operand;
@@ -66,7 +67,8 @@ struct ChannelsLastOperands {
   }
 };
 
-/// Positions of operands in a node that convolves or deconvolves; kNone: the operand does not exist or is not requested.
+/// Positions of operands in a node that convolves or deconvolves; kNone: the operand does not exist or is not
+/// requested.
 struct ConvolutionPorts {
   static constexpr int8_t kNone = -1;
   int8_t x = kNone, w = kNone, b = kNone, dy = kNone;    // inputs
@@ -77,7 +79,8 @@ struct ConvolutionPorts {
 ChannelsLastOperands channelsLastOperands(const ConvGeometry &g, const ImageView &x, const ImageView &y,
                                           const ConvolutionPorts &at);
 
-/// Wraps `kernel`, which has the channels first, for such operands: transposes them before it runs, and back afterwards.
+/// Wraps `kernel`, which has the channels first, for such operands: transposes them before it runs, and back
+/// afterwards.
 template <class T>
 std::unique_ptr<PreparedKernel> aroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel,
                                                     ChannelsLastOperands operands, unsigned threads);

@@ -1,8 +1,9 @@
 // Sums and maps per channel, in either precision and either layout.
 //
-// Each thread takes whole channels, or, where there are few, blocks of their elements. The blocks depend only on the sizes,
-// so no result depends on the number of threads. Partial sums of a block have the type of the data, in independent lanes
-// that the compiler vectorises; blocks are added up in double precision. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Each thread takes whole channels, or, where there are few, blocks of their elements. The blocks depend only on the
+// sizes, so no result depends on the number of threads. Partial sums of a block have the type of the data, in
+// independent lanes that the compiler vectorises; blocks are added up in double precision. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ir/rules/inference.h"
@@ -24,8 +25,8 @@ inline constexpr int64_t kBlockRows = 256;       // as kRunBlock, in rows, where
 inline constexpr int64_t kRowsAtOnce = 4;        // rows added between a load and a store of the sums
 inline constexpr int64_t kSliceChannels = 16;
 inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are divided among threads too
-/// With more elements, rows are divided whatever the number of slices: threads that read parts of the same rows get less out of
-/// memory than those that read rows of their own.
+/// With more elements, rows are divided whatever the number of slices: threads that read parts of the same rows get
+/// less out of memory than those that read rows of their own.
 inline constexpr int64_t kWholeRows = int64_t{1} << 18;
 
 /// The data as (outer, channels, inner).
@@ -78,8 +79,8 @@ struct ElementBlocks {
 /// A second pass over memory that starts at the end finds in the cache what the first pass read last.
 enum class Order { Forwards, Backwards };
 
-/// Calls body(slice, block) for every block of slices of the channels, divided among threads. Slices are as wide as possible
-/// with two per thread, so that neighbouring channels are visited together. No result depends on their width.
+/// Calls body(slice, block) for every block of slices of the channels, divided among threads. Slices are as wide as
+/// possible with two per thread, so that neighbouring channels are visited together. No result depends on their width.
 template <Order order = Order::Forwards, class F>
 void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
   const int64_t units = view.numSlices();

@@ -1,6 +1,7 @@
-// A tensor (the whole) and another that broadcasts to it (the part), as loops over channels see them: every element of the
-// part is a channel, and the elements of the whole that it is repeated over are the channel's elements. If the part has an
-// axis before a repeated one, there is a batch of such views. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// A tensor (the whole) and another that broadcasts to it (the part), as loops over channels see them: every element of
+// the part is a channel, and the elements of the whole that it is repeated over are the channel's elements. If the part
+// has an axis before a repeated one, there is a batch of such views. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/channel_loops.h"
@@ -14,11 +15,12 @@ struct PartView {
   int64_t wholeSize() const { return view.count() * view.channels; }
 };
 
-/// `part` must broadcast to `whole`. Empty if repeated axes alternate with others more often than a view can express, or if
-/// channels-last order would reorder the elements of the part.
+/// `part` must broadcast to `whole`. Empty if repeated axes alternate with others more often than a view can express,
+/// or if channels-last order would reorder the elements of the part.
 std::optional<PartView> partView(Dims whole, Dims part, Layout layout);
 
-/// Calls visit(i, c) for element i of the whole and c of the part; calls must be independent, as the loops are vectorised.
+/// Calls visit(i, c) for element i of the whole and c of the part; calls must be independent, as the loops are
+/// vectorised.
 template <class F> void mapParts(const PartView &parts, unsigned threads, F visit) {
   const ChannelView &view = parts.view;
   const ElementBlocks blocks(view);

@@ -1,9 +1,9 @@
 // A fast kernel: made once for one node of known shapes, run once per step.
 //
-// A kernel computes the same as the operator's reference kernel, up to rounding. It may request scratch, and layouts other
-// than row-major for operands of rank three or four (runtime/kernels/layout_settlement.h decides). It never sees Request::Add, and
-// like a reference kernel leaves unrequested outputs alone and works when the operator's in-place pairs share memory.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// A kernel computes the same as the operator's reference kernel, up to rounding. It may request scratch, and layouts
+// other than row-major for operands of rank three or four (runtime/kernels/layout_settlement.h decides). It never sees
+// Request::Add, and like a reference kernel leaves unrequested outputs alone and works when the operator's in-place
+// pairs share memory. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ir/rules/kernel.h"
@@ -27,8 +27,8 @@ struct KernelSite {
   llvm::ArrayRef<Request> requests;  // per output: Null or Write
   bool isTraining = false;
   unsigned threads = 1;
-  /// keepsTape: the workspace of this forward operator is kept for its gradient. hasTape: this gradient operator receives the
-  /// workspace of its forward kernel.
+  /// keepsTape: the workspace of this forward operator is kept for its gradient. hasTape: this gradient operator
+  /// receives the workspace of its forward kernel.
   bool keepsTape = false, hasTape = false;
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }
@@ -50,15 +50,16 @@ struct Reorders {
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  /// `call.workspace` has workspaceBytes(), aligned to 64. Throws KernelError, and std::bad_alloc if there is no memory.
+  /// `call.workspace` has workspaceBytes(), aligned to 64. Throws KernelError, and std::bad_alloc if there is no
+  /// memory.
   virtual void run(const KernelCall &call) = 0;
   virtual size_t workspaceBytes() const { return 0; }
   virtual Reorders reorders() const { return {}; }
-  /// Gives a kernel made with `hasTape` the workspace of its forward kernel, which has run before each run of this one and
-  /// whose workspace nothing else reads. Called once, before the first run.
+  /// Gives a kernel made with `hasTape` the workspace of its forward kernel, which has run before each run of this one
+  /// and whose workspace nothing else reads. Called once, before the first run.
   virtual void takeTape(void *) {}
-  /// Whether `run` also accepts parts: the same range of every operand, as vectors, but one-element operands whole where
-  /// others have more elements. Parts may run in any order and in parallel, with the same bits.
+  /// Whether `run` also accepts parts: the same range of every operand, as vectors, but one-element operands whole
+  /// where others have more elements. Parts may run in any order and in parallel, with the same bits.
   virtual bool takesParts() const { return false; }
   /// False if it only feeds the reference kernel.
   virtual bool isFast() const { return true; }

@@ -1,9 +1,9 @@
-// Element-wise operators on operands of one shape, by their reference kernels: slices of the operands, seen as vectors, are
-// divided among threads. Layouts do not matter as long as all operands have the same one.
+// Element-wise operators on operands of one shape, by their reference kernels: slices of the operands, seen as vectors,
+// are divided among threads. Layouts do not matter as long as all operands have the same one.
 //
-// Loops over elements in ops/ are compiled for every instruction set (ops/kit/loops.h). Where all of a loop is arithmetic, the
-// compiler vectorises it, and there is nothing that another kernel would do faster; not where it calls the C library.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Loops over elements in ops/ are compiled for every instruction set (ops/kit/loops.h). Where all of a loop is
+// arithmetic, the compiler vectorises it, and there is nothing that another kernel would do faster; not where it calls
+// the C library. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/core/threads.h"

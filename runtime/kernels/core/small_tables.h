@@ -8,8 +8,8 @@
 
 namespace gradc::fast {
 
-/// Whether `count` rows of `rowBytes` bytes are less than the tensors of the node, or few. A table along one long axis may be
-/// larger than they are; then the reference kernel computes, which needs none.
+/// Whether `count` rows of `rowBytes` bytes are less than the tensors of the node, or few. A table along one long axis
+/// may be larger than they are; then the reference kernel computes, which needs none.
 inline bool isSmallTable(const KernelSite &site, int64_t count, size_t rowBytes) {
   constexpr uint64_t kFew = 1 << 16;
   uint64_t tensors = kFew;

@@ -1,6 +1,5 @@
-// Primitive descriptors for oneDNN 2 and 3: version 2 makes them from operation descriptors, which version 3 no longer has.
-// Arguments are those of version 2's operation descriptors.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Primitive descriptors for oneDNN 2 and 3: version 2 makes them from operation descriptors, which version 3 no longer
+// has. Arguments are those of version 2's operation descriptors. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/dnnl/dnnl_step.h"

@@ -6,8 +6,8 @@
 //   step.finish(primitive, scratchpad);
 //   step.run({x, y}, workspace);
 //
-// An operand whose outside format differs from the primitive's is reordered through scratch. oneDNN's C++ interface throws;
-// only `guarded` and `run` handle its exceptions. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// An operand whose outside format differs from the primitive's is reordered through scratch. oneDNN's C++ interface
+// throws; only `guarded` and `run` handle its exceptions. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/prepared_kernel.h"
@@ -32,8 +32,8 @@ dnnl::memory::desc anyDesc(Dims shape);
 
 /// Whether `make` returned without an exception of oneDNN's. Lack of memory is rethrown as std::bad_alloc.
 bool guarded(llvm::function_ref<void()> make);
-/// The same for the primitives of a node. Those of a small one are made for a single thread: oneDNN would wake the whole team
-/// for a handful of elements.
+/// The same for the primitives of a node. Those of a small one are made for a single thread: oneDNN would wake the
+/// whole team for a handful of elements.
 bool guarded(const KernelSite &site, llvm::function_ref<void()> make);
 
 class DnnlStep {

@@ -1,5 +1,6 @@
 // A tile has 16 filters by 16 channels, with all taps. Inside it the 16 filters of a (tap, channel) are contiguous; in
-// row-major order the 16·taps numbers of a filter are: the transpose. Tested by tests/runtime/kernels/weight_reorder_test.cc
+// row-major order the 16·taps numbers of a filter are: the transpose. Tested by
+// tests/runtime/kernels/weight_reorder_test.cc
 #include "runtime/kernels/dnnl/weight_reorder.h"
 
 #include "runtime/kernels/core/threads.h"
@@ -43,8 +44,8 @@ std::optional<WeightReorder> WeightReorder::create(Dims shape) {
   return made;
 }
 
-/// Calls visit(plain, tile, stride, rows) for blocks of four filters by four numbers. In row-major order a block starts at
-/// `plain`, with filters `stride` apart; in tiles it is at `tile` plus rows[0], …, rows[3], with filters contiguous.
+/// Calls visit(plain, tile, stride, rows) for blocks of four filters by four numbers. In row-major order a block starts
+/// at `plain`, with filters `stride` apart; in tiles it is at `tile` plus rows[0], …, rows[3], with filters contiguous.
 template <class F> void WeightReorder::forQuads(F visit) const {
   const int64_t rows = filters / kTile, columns = channels / kTile, stride = channels * taps, size = kTile * taps;
   parallelFor(scopeThreads(), rows * columns, kGrain, [&](int64_t begin, int64_t end) {

@@ -1,5 +1,5 @@
-// Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as the
-// reference kernels, in loops for every instruction set. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as
+// the reference kernels, in loops for every instruction set. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/base/number.h"
 #include "ops/binary/extrema.h"
 #include "ops/elementwise/scalar_params.h"
@@ -51,8 +51,8 @@ template <auto F> std::unique_ptr<PreparedKernel> withScalar(const KernelSite &s
   return ofFloating<WithScalar<F>::template Kernel>(site);
 }
 
-// Powers that take a few multiplications or a root, in two roundings at most besides the first: a product that overflows or
-// underflows on the way does so in the end.
+// Powers that take a few multiplications or a root, in two roundings at most besides the first: a product that
+// overflows or underflows on the way does so in the end.
 template <class T> T squareOf(T x) { return x * x; }
 template <class T> T rootOf(T x) {
   // Unlike the root, a power of −0 is 0, and one of −∞ is ∞.
@@ -104,8 +104,8 @@ template <auto F0, auto F1> std::unique_ptr<PreparedKernel> twoOutputs(const Ker
 
 template <class T> T signOf(T x) { return static_cast<T>((x > T{0}) - (x < T{0})); }
 
-/// The gradient of a choice, inputs dy and the condition. Output 0 is dy where the condition holds, output 1 dy where it
-/// does not.
+/// The gradient of a choice, inputs dy and the condition. Output 0 is dy where the condition holds, output 1 dy where
+/// it does not.
 template <class T> class ChoiceBackward : public PreparedKernel {
  public:
   explicit ChoiceBackward(const KernelSite &site) : threads(site.threads) {}
@@ -127,8 +127,8 @@ template <class T> class ChoiceBackward : public PreparedKernel {
   unsigned threads;
 };
 
-/// Bounds of an interval. An x of type T is below the double `clip.low` exactly if it is below `atLeast`, the smallest T that
-/// is not; likewise for `clip.high` and `atMost`.
+/// Bounds of an interval. An x of type T is below the double `clip.low` exactly if it is below `atLeast`, the smallest
+/// T that is not; likewise for `clip.high` and `atMost`.
 template <class T> struct Interval {
   T low, high, atLeast, atMost;
 

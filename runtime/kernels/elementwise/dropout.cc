@@ -1,5 +1,5 @@
-// Dropout with one draw per element, and its gradient, a product with the mask. As in the reference kernel, the draw of an
-// element depends only on its index. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Dropout with one draw per element, and its gradient, a product with the mask. As in the reference kernel, the draw of
+// an element depends only on its index. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/tensor/random_stream.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/random/dropout.h"

@@ -1,5 +1,5 @@
-// Kernels of functions of one, two or three elements, in either precision. All operands have the same layout, so they are
-// flat lists here. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Kernels of functions of one, two or three elements, in either precision. All operands have the same layout, so they
+// are flat lists here. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/prepared_kernel.h"

@@ -1,10 +1,11 @@
 // Activations and their derivatives for loops that the compiler vectorises, under the rules of
-// runtime/kernels/elementwise/float_functions.h. For float32 they are within 4 units in the last place of the true value, and derivatives
-// that pass through 0 within 4 of their larger term, for every float; for float64 they are the formulas.
+// runtime/kernels/elementwise/float_functions.h. For float32 they are within 4 units in the last place of the true
+// value, and derivatives that pass through 0 within 4 of their larger term, for every float; for float64 they are the
+// formulas.
 //
-// Below 0 an activation is a product with an exponential that may be subnormal or 0 where the product is not. Its factors are
-// therefore multiplied one after the other (detail::Decay), and what is close to 0 is never computed as 1 minus something.
-// Tested by tests/runtime/kernels/float_functions_test.cc
+// Below 0 an activation is a product with an exponential that may be subnormal or 0 where the product is not. Its
+// factors are therefore multiplied one after the other (detail::Decay), and what is close to 0 is never computed as 1
+// minus something. Tested by tests/runtime/kernels/float_functions_test.cc
 #pragma once
 
 #include "ops/elementwise/special_functions.h"
@@ -26,7 +27,8 @@ class Decay {
   ReducedExponent reduced;
 };
 
-/// x, but −`size` below that, where an exponential times −`size` is 0 already: it is 0 times a number, not times infinity.
+/// x, but −`size` below that, where an exponential times −`size` is 0 already: it is 0 times a number, not times
+/// infinity.
 inline float notBelow(float x, float size) { return x < -size ? -size : x; }
 inline constexpr float kSilent = 120.0f;  // exp(−120) · 120 is 0
 
@@ -110,8 +112,8 @@ inline double siluSlope(double x) {
   return above * (x * below + 1);
 }
 
-/// x · tanh(ln(1 + exp(x))). With e = exp(x) below 0 and exp(−x) above, the hyperbolic tangent is (e² + 2e) / (e² + 2e + 2)
-/// and (1 + 2e) / (1 + 2e + 2e²).
+/// x · tanh(ln(1 + exp(x))). With e = exp(x) below 0 and exp(−x) above, the hyperbolic tangent is (e² + 2e) / (e² + 2e
+/// + 2) and (1 + 2e) / (1 + 2e + 2e²).
 inline float mish(float x) {
   const float near = detail::notBelow(x, detail::kSilent);
   const detail::Decay decay(detail::notBelow(-std::abs(x), detail::kSilent));

@@ -1,10 +1,10 @@
-// Functions for loops that the compiler vectorises. For float32 they are within 4 units in the last place of the true value
-// for every float (tests/runtime/kernels/float_functions_test.cc); for float64 they are the library's.
+// Functions for loops that the compiler vectorises. For float32 they are within 4 units in the last place of the true
+// value for every float (tests/runtime/kernels/float_functions_test.cc); for float64 they are the library's.
 //
-// They use no calls and no contraction, and put no comparison or arithmetic into an arm of a conditional expression: the
-// compiler does not move operations that may raise a floating-point exception.
-// Polynomials interpolate at Chebyshev nodes. Results for NaN, infinities, zeros of either sign and subnormal numbers are
-// those of IEEE 754 and C's functions.
+// They use no calls and no contraction, and put no comparison or arithmetic into an arm of a conditional expression:
+// the compiler does not move operations that may raise a floating-point exception. Polynomials interpolate at Chebyshev
+// nodes. Results for NaN, infinities, zeros of either sign and subnormal numbers are those of IEEE 754 and C's
+// functions.
 #pragma once
 
 #include <bit>

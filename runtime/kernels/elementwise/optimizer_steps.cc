@@ -1,5 +1,6 @@
 // Optimizer steps on slices of the weight, its gradient and the states, divided among threads. The loop is that of the
-// reference kernel (ops/optimizer/step.h), compiled for every instruction set, and so are the bits. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// reference kernel (ops/optimizer/step.h), compiled for every instruction set, and so are the bits. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/elementwise/optimizer_steps.h"

@@ -1,4 +1,5 @@
-// Gradients of the regression outputs: the residual times a weight. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Gradients of the regression outputs: the residual times a weight. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/regression_output.h"
 #include "runtime/kernels/core/kernel_row.h"
@@ -14,8 +15,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// dx = Residual(f, label, weight). Inputs f, label; MXNet's operators have inputs label, f, and a second output, the zero
-/// gradient of the label.
+/// dx = Residual(f, label, weight). Inputs f, label; MXNet's operators have inputs label, f, and a second output, the
+/// zero gradient of the label.
 template <class T, auto Residual, bool isMxnets> class ResidualKernel : public PreparedKernel {
  public:
   explicit ResidualKernel(const KernelSite &site) : threads(site.threads) {}

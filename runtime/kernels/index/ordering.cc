@@ -1,7 +1,8 @@
-// topk, sort, argsort and _sort_order, and the gradient of the first three. Elements become integers of the same order, with
-// their positions beside them, which a radix sort puts in order; where few are taken, a heap keeps them. Rows are divided
-// among threads, or, where there are few long ones, their parts are, which are merged. The order is total
-// (ops/index/sort_rows.h), so the result is that of the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// topk, sort, argsort and _sort_order, and the gradient of the first three. Elements become integers of the same order,
+// with their positions beside them, which a radix sort puts in order; where few are taken, a heap keeps them. Rows are
+// divided among threads, or, where there are few long ones, their parts are, which are merged. The order is total
+// (ops/index/sort_rows.h), so the result is that of the reference kernels. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/index/along_axis.h"
 #include "ops/index/order_attrs.h"
 #include "ops/kit/kernel_dispatch.h"
@@ -228,7 +229,8 @@ template <class T> class OrderKernel : public PreparedKernel {
   int64_t width, perOuter, blocks, parts;
 };
 
-/// The gradient: zeros, plus dy where elements were taken. Threads divide slices, or positions on the axis; each adds in order.
+/// The gradient: zeros, plus dy where elements were taken. Threads divide slices, or positions on the axis; each adds
+/// in order.
 template <class T> class OrderBackward : public PreparedKernel {
  public:
   OrderBackward(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}

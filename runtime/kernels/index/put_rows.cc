@@ -1,5 +1,6 @@
-// Rows put at numbered rows, on all threads. Each thread has a range of the result's elements and goes through all rows in
-// order, so the last of those put in the same place is kept, as on one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
+// Rows put at numbered rows, on all threads. Each thread has a range of the result's elements and goes through all rows
+// in order, so the last of those put in the same place is kept, as on one thread. Tested by
+// tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
@@ -78,7 +79,8 @@ template <PutPorts ports> class PutRows : public PreparedKernel {
   unsigned threads;
 };
 
-// Inputs dy, old, numbers, new: dy without the replaced rows, zeros, and those of the rows that were not replaced again.
+// Inputs dy, old, numbers, new: dy without the replaced rows, zeros, and those of the rows that were not replaced
+// again.
 class IndexCopyBackward : public PreparedKernel {
  public:
   explicit IndexCopyBackward(const KernelSite &site)

@@ -1,5 +1,5 @@
-// Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so the
-// bits are those of one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
+// Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so
+// the bits are those of one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
@@ -59,8 +59,8 @@ template <Picks by> class PickRows : public PreparedKernel {
   unsigned threads;
 };
 
-/// The gradient of take or gather_nd, in output 0, or of Embedding, in output 1; another output is zero. `hasBase`: adds rows
-/// to operand 0, as _scatter_nd does, and the other operands follow.
+/// The gradient of take or gather_nd, in output 0, or of Embedding, in output 1; another output is zero. `hasBase`:
+/// adds rows to operand 0, as _scatter_nd does, and the other operands follow.
 template <Picks by, bool hasBase> class AddRows : public PreparedKernel {
  public:
   AddRows(unsigned threads, size_t bytes) : threads(threads), bytes(bytes) {}

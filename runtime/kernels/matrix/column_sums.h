@@ -1,6 +1,6 @@
-// Sums over the rows of a matrix, and over the images and pixels of each channel, by the block sums of channel_loops.h: the
-// blocks depend only on the sizes, so no result depends on the number of threads. Without scratch.
-// Tested by tests/runtime/kernels/long_sums_test.cc, tests/runtime/kernels/fast_kernels_test.cc
+// Sums over the rows of a matrix, and over the images and pixels of each channel, by the block sums of channel_loops.h:
+// the blocks depend only on the sizes, so no result depends on the number of threads. Without scratch. Tested by
+// tests/runtime/kernels/long_sums_test.cc, tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "ops/spatial/spatial.h"

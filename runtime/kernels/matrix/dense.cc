@@ -41,8 +41,8 @@ template <class T> class FullyConnectedKernel : public PreparedKernel {
   }
 };
 
-// Inputs dy, x, w; outputs dx, dw[, db]. The product for dw reads columns of dy, which takes less time from a copy where its
-// rows are a bad distance apart (rowStride).
+// Inputs dy, x, w; outputs dx, dw[, db]. The product for dw reads columns of dy, which takes less time from a copy
+// where its rows are a bad distance apart (rowStride).
 template <class T> class FullyConnectedBackward : public PreparedKernel {
  public:
   explicit FullyConnectedBackward(const KernelSite &site)

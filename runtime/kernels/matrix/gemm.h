@@ -17,15 +17,15 @@ template <class T> struct Gemm {
   int64_t ldc = 0;
 };
 
-/// Whether sums are so long that float32 products add them up in blocks, and these in float64. oneDNN adds up hundreds of
-/// terms, and these sums one by one; of small results, all terms one by one.
+/// Whether sums are so long that float32 products add them up in blocks, and these in float64. oneDNN adds up hundreds
+/// of terms, and these sums one by one; of small results, all terms one by one.
 template <class T> bool hasLongSums(const Gemm<T> &g) {
   constexpr int64_t kSmall = 4096, kLong = int64_t{1} << 15;
   return sizeof(T) == sizeof(float) && g.k > (g.m * g.n <= kSmall ? kSmall : kLong);
 }
 
-/// Uses scopeThreads() threads. Throws std::bad_alloc if there is no memory for the packed blocks, and KernelError if oneDNN
-/// refuses.
+/// Uses scopeThreads() threads. Throws std::bad_alloc if there is no memory for the packed blocks, and KernelError if
+/// oneDNN refuses.
 void multiply(const Gemm<float> &g);
 void multiply(const Gemm<double> &g);
 

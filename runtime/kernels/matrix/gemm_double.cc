@@ -1,6 +1,6 @@
 // Double precision products by Eigen, compiled once per instruction set (runtime/BUILD.bazel). GRADC_GEMM_SET names the
-// set and Eigen's namespace: with one name in two sets, the linker would merge the functions and keep either one. For the
-// same reason nothing else with inline functions is included. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// set and Eigen's namespace: with one name in two sets, the linker would merge the functions and keep either one. For
+// the same reason nothing else with inline functions is included. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #define GRADC_JOIN_NAMES(a, b) a##b
 #define GRADC_JOIN(a, b) GRADC_JOIN_NAMES(a, b)
 #define Eigen GRADC_JOIN(gradc_eigen_, GRADC_GEMM_SET)

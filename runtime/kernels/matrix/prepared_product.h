@@ -1,5 +1,5 @@
-// A matrix product of fixed extents that runs many times: for float32 a oneDNN primitive made once, for float64 `multiply`.
-// Tested by tests/runtime/kernels/rnn_kernels_test.cc
+// A matrix product of fixed extents that runs many times: for float32 a oneDNN primitive made once, for float64
+// `multiply`. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/dnnl/dnnl_step.h"
@@ -7,8 +7,9 @@
 
 namespace gradc {
 
-/// Elements from one row of a scratch matrix to the next: at least `columns`, and not a multiple of 2 KiB. Rows that far apart
-/// share a few sets of the first-level cache, and oneDNN's products that read columns of them take twice the time.
+/// Elements from one row of a scratch matrix to the next: at least `columns`, and not a multiple of 2 KiB. Rows that
+/// far apart share a few sets of the first-level cache, and oneDNN's products that read columns of them take twice the
+/// time.
 template <class T> int64_t rowStride(int64_t columns) {
   constexpr int64_t kLine = 64 / sizeof(T), kBad = 2048 / sizeof(T);
   return columns % kBad == 0 ? columns + kLine : columns;
@@ -26,15 +27,16 @@ template <class T> Gemm<T> withStrides(Gemm<T> g) {
 
 template <> class PreparedProduct<float> {
  public:
-  /// Matrices with the extents of `shape` and, unless 0, its strides; its pointers are ignored, and beta is 0 or 1. `packsB`:
-  /// b stays the same for many runs, so converting it to a better format pays. Runs use the number of threads of the scope that calls this
-  /// constructor, and must be in a scope with the same number.
+  /// Matrices with the extents of `shape` and, unless 0, its strides; its pointers are ignored, and beta is 0 or 1.
+  /// `packsB`: b stays the same for many runs, so converting it to a better format pays. Runs use the number of threads
+  /// of the scope that calls this constructor, and must be in a scope with the same number.
   explicit PreparedProduct(const Gemm<float> &shape, bool packsB = false);
 
   /// Memory for `pack`, and scratch for `run`; both aligned to 64.
   size_t packedBytes() const { return packedSize; }
   size_t scratchBytes() const { return scratchSize; }
-  /// Returns the b to pass to `run`: b itself, or its copy in `packed`. Products with the same b, n and k can share the copy.
+  /// Returns the b to pass to `run`: b itself, or its copy in `packed`. Products with the same b, n and k can share the
+  /// copy.
   const float *pack(const float *b, void *packed);
   /// Throws as PreparedKernel::run does.
   void run(const float *a, const float *b, float *c, void *scratch);

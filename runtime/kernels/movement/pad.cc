@@ -41,8 +41,8 @@ struct PadPlan {
       for (const int64_t h : high) visit(d < 0 || h < 0 ? -1 : (d * height + h) * width);
   }
 
-  /// Calls visit(position in the padded row, index in the row or -1) for the padding before a row, then middle(), then visit
-  /// for the padding after it.
+  /// Calls visit(position in the padded row, index in the row or -1) for the padding before a row, then middle(), then
+  /// visit for the padding after it.
   template <class F, class Middle> void forRow(F visit, Middle middle) const {
     const int64_t length = static_cast<int64_t>(columns.size());
     for (int64_t c = 0; c < before; ++c) visit(c, columns[static_cast<size_t>(c)]);

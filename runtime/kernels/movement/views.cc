@@ -1,5 +1,5 @@
-// Operators that read a tensor through other strides (ops/shape/strided_view.h), and their adjoints: copies of rows or tiles
-// of elements of any type, divided among threads. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Operators that read a tensor through other strides (ops/shape/strided_view.h), and their adjoints: copies of rows or
+// tiles of elements of any type, divided among threads. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/shape/slice_range.h"
@@ -78,9 +78,9 @@ Axes mergedAxes(const StridedView &view) {
   return axes;
 }
 
-/// A matrix for each index of the outer axes, copied tile by tile. Its columns are the last axis of the part. If that axis
-/// is strided in the whole, the rows are the axis along which the whole is contiguous, and tiles are square, so that no
-/// cache line is loaded twice.
+/// A matrix for each index of the outer axes, copied tile by tile. Its columns are the last axis of the part. If that
+/// axis is strided in the whole, the rows are the axis along which the whole is contiguous, and tiles are square, so
+/// that no cache line is loaded twice.
 struct CopyPlan {
   Axes outer;
   int64_t rows = 1, columns = 1;
@@ -165,8 +165,8 @@ template <class T, bool toPart> class ViewCopy : public PreparedKernel {
   unsigned threads;
 };
 
-/// The adjoint of a view that repeats elements of the whole and contains all of them: sums in float64, from left to right,
-/// those of neighbouring elements side by side.
+/// The adjoint of a view that repeats elements of the whole and contains all of them: sums in float64, from left to
+/// right, those of neighbouring elements side by side.
 template <class T> class ViewSum : public PreparedKernel {
  public:
   ViewSum(const StridedView &view, unsigned threads) : threads(threads) {

@@ -1,8 +1,9 @@
-// Batch normalisation in training and inference mode, and its gradient, in either precision and either layout. In a group
-// (runtime/fusion/norm_group.h) the same passes over memory also compute a sum and a relu that follow it, or the gradient
-// of a relu before its own gradient.
+// Batch normalisation in training and inference mode, and its gradient, in either precision and either layout. In a
+// group (runtime/fusion/norm_group.h) the same passes over memory also compute a sum and a relu that follow it, or the
+// gradient of a relu before its own gradient.
 //
-// oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/batch_norm.h"
 #include "runtime/kernels/core/kernel_row.h"
@@ -34,8 +35,8 @@ template <class T> struct Columns {
   }
 };
 
-/// A pass over the channels in three steps: ofSlice(slice) or, for all channels, ofAll() sums their elements; settle(slice)
-/// turns the sums into coefficients, and map(slice) uses them.
+/// A pass over the channels in three steps: ofSlice(slice) or, for all channels, ofAll() sums their elements;
+/// settle(slice) turns the sums into coefficients, and map(slice) uses them.
 template <class OfSlice, class OfAll, class Settle, class Map>
 void forChannels(const ChannelView &view, unsigned threads, OfSlice ofSlice, OfAll ofAll, Settle settle, Map map) {
   const ElementBlocks blocks(view);
@@ -127,8 +128,8 @@ template <class T> class ForwardKernel : public PreparedKernel {
   bool usesBatch;
 };
 
-// Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. After the gradient of a relu, dy is that node's head
-// gradient.
+// Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. After the gradient of a relu, dy is that node's
+// head gradient.
 template <class T> class BackwardKernel : public PreparedKernel {
  public:
   BackwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)

@@ -1,8 +1,9 @@
 // The mean of each channel and the sum of its squared deviations, in one pass over memory.
 //
-// Elements are read in blocks that fit the cache, so that the mean of a block is known when its deviations are squared. Blocks
-// are combined in double precision by the formula of Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
-// Algorithm for Computing Sample Variances" (1979), which is as exact as two passes. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Elements are read in blocks that fit the cache, so that the mean of a block is known when its deviations are squared.
+// Blocks are combined in double precision by the formula of Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
+// Algorithm for Computing Sample Variances" (1979), which is as exact as two passes. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/channel_loops.h"
@@ -17,7 +18,8 @@ template <class T> struct MomentColumns {
   T *centre, *partial;     // of the current block
 };
 
-/// Adds `count` elements with mean `blockMean` to `n` others. The caller adds their squared deviations from `blockMean`.
+/// Adds `count` elements with mean `blockMean` to `n` others. The caller adds their squared deviations from
+/// `blockMean`.
 inline void addMean(double blockMean, double count, double n, double &mean, double &squares) {
   const double delta = blockMean - mean, share = count / (n + count);
   mean += delta * share;
@@ -77,8 +79,8 @@ void channelMoments(const ChannelView &view, Slice slice, const MomentColumns<T>
   }
 }
 
-/// Moments of all elements, block by block, divided among threads. `workspace` has sumBlocksBytes<2, T>(view); the means and
-/// squares are its first columns.
+/// Moments of all elements, block by block, divided among threads. `workspace` has sumBlocksBytes<2, T>(view); the
+/// means and squares are its first columns.
 template <class T> void blockMoments(const ChannelView &view, unsigned threads, void *workspace, const T *x) {
   const ElementBlocks blocks(view);
   const int64_t channels = view.channels;

@@ -1,6 +1,5 @@
-// InstanceNorm and GroupNorm, and their gradients. A row has the pixels of one channel, or of one group of channels, of one
-// image; sums are taken in lanes.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// InstanceNorm and GroupNorm, and their gradients. A row has the pixels of one channel, or of one group of channels, of
+// one image; sums are taken in lanes. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/group_norm.h"

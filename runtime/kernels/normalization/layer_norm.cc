@@ -1,6 +1,5 @@
-// LayerNorm and its gradient. Along the last axis rows have contiguous elements, and sums are taken in lanes; along another
-// one, adjacent rows are computed side by side.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// LayerNorm and its gradient. Along the last axis rows have contiguous elements, and sums are taken in lanes; along
+// another one, adjacent rows are computed side by side. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"

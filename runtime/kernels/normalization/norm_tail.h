@@ -14,8 +14,8 @@ struct NormTail {
 /// The site is that of the batch norm. The kernel receives the addend after its inputs, and z in place of y.
 std::unique_ptr<PreparedKernel> batchNormThen(const KernelSite &site, NormTail tail);
 
-/// The gradient of relu(BatchNorm(x)). The site is that of the batch norm's gradient; the kernel receives the head gradient of
-/// the relu in place of dy, and reads beta.
+/// The gradient of relu(BatchNorm(x)). The site is that of the batch norm's gradient; the kernel receives the head
+/// gradient of the relu in place of dy, and reads beta.
 std::unique_ptr<PreparedKernel> batchNormBackwardBehindRelu(const KernelSite &site);
 
 }  // namespace gradc::fast

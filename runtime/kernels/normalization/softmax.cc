@@ -1,5 +1,5 @@
-// softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of another
-// type, are left to the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of
+// another type, are left to the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/softmax.h"

@@ -72,7 +72,8 @@ template <SoftmaxResult kResult> std::unique_ptr<PreparedKernel> make(const Kern
 }
 
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return make<SoftmaxResult::Value>(site); }
-/// Inputs x, label[, dy]. With out_grad the result is multiplied by the head gradient, which is left to the reference kernel.
+/// Inputs x, label[, dy]. With out_grad the result is multiplied by the head gradient, which is left to the reference
+/// kernel.
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site) {
   return site.in.size() == 2 ? make<SoftmaxResult::Gradient>(site) : nullptr;
 }

@@ -1,5 +1,6 @@
-// Running sums along an axis, and their gradient, which runs from the end. Rows are divided among threads, adjacent ones are
-// computed side by side; elements are added in order, as in the reference kernel. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Running sums along an axis, and their gradient, which runs from the end. Rows are divided among threads, adjacent
+// ones are computed side by side; elements are added in order, as in the reference kernel. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/cumsum.h"

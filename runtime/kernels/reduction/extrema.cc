@@ -1,5 +1,5 @@
-// Largest and smallest elements over axes, and their gradients. As in the reference kernel, a NaN among the elements is the
-// result. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Largest and smallest elements over axes, and their gradients. As in the reference kernel, a NaN among the elements is
+// the result. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/core/kernel_row.h"

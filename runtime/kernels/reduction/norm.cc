@@ -1,5 +1,6 @@
 // Norms over axes and their gradients. Squares are added up in double precision. Where their sums leave its range, the
-// reference kernel computes the norms: it scales rows by their largest element. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// reference kernel computes the norms: it scales rows by their largest element. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/norm.h"
 #include "ops/reduction/reduce_axes.h"

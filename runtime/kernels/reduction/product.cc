@@ -1,6 +1,6 @@
-// Products over neighbouring axes, and their gradients. Factors are multiplied in order, in double precision, so the bits
-// are those of the reference kernels; products that are contiguous in memory are computed side by side.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Products over neighbouring axes, and their gradients. Factors are multiplied in order, in double precision, so the
+// bits are those of the reference kernels; products that are contiguous in memory are computed side by side. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/core/kernel_row.h"
@@ -12,7 +12,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// The factors of each product as a row, in the order of the products. Empty if two separate groups of axes are reduced.
+/// The factors of each product as a row, in the order of the products. Empty if two separate groups of axes are
+/// reduced.
 std::optional<AxisRows> rowsOf(const KernelSite &site, Dims whole) {
   const DimsBuffer part = keptShape(site.kind->params<ReduceParams>(), whole);
   const std::optional<PartView> parts = partView(whole, part, Layout::Plain);
@@ -56,7 +57,8 @@ template <class T> class ProductKernel : public PreparedKernel {
   unsigned threads;
 };
 
-// Inputs dy, x, y. dx = dy · (product of the factors before the element, kept in the workspace) · (product of those after it).
+// Inputs dy, x, y. dx = dy · (product of the factors before the element, kept in the workspace) · (product of those
+// after it).
 template <class T> class ProductBackward : public PreparedKernel {
  public:
   ProductBackward(const KernelSite &site, const AxisRows &rows)

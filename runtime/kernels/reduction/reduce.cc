@@ -1,4 +1,5 @@
-// Sums and means over axes, and their gradients, which repeat along axes. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Sums and means over axes, and their gradients, which repeat along axes. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/core/kernel_row.h"

@@ -24,7 +24,8 @@ inline int64_t rowNumber(const AxisRows &rows, RowBlock block) {
   return block.first / perOuter * rows.inner + block.first % perOuter;
 }
 
-/// Calls body(block) for blocks of rows, divided among threads; if elements of a row are contiguous, a block is one row.
+/// Calls body(block) for blocks of rows, divided among threads; if elements of a row are contiguous, a block is one
+/// row.
 template <class F> void forRowBlocks(const AxisRows &rows, unsigned threads, F body) {
   const int64_t width = std::min(rows.inner, kRowBlock), perOuter = (rows.inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(kRowGrain / (rows.length * width), 1);
@@ -71,8 +72,8 @@ template <class T> void largestOfRows(const AxisRows &rows, RowBlock block, cons
 }
 
 /// y = softmax of x · factor along the rows of the block, or its logarithm. x and y may be the same memory. The largest
-/// element is subtracted before the multiplication: products of large elements would round more than their differences, or
-/// be infinite.
+/// element is subtracted before the multiplication: products of large elements would round more than their differences,
+/// or be infinite.
 template <class T> struct RowSoftmax {
   const T *x;
   T *y;

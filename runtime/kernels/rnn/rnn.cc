@@ -1,8 +1,8 @@
-// RNN and its gradient by matrix products. A thread takes a part of the batch through all steps of a cell without waiting
-// for others.
+// RNN and its gradient by matrix products. A thread takes a part of the batch through all steps of a cell without
+// waiting for others.
 //
-// If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the gradient
-// reruns the layers. Tested by tests/runtime/kernels/rnn_kernels_test.cc
+// If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the
+// gradient reruns the layers. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/rnn/rnn_gradient.h"

@@ -1,14 +1,14 @@
-// One step of recurrent cells and its slope, for rows of a batch, by the formulas of ops/sequence/rnn_cells.h. For float32
-// the compiler vectorises the loops for the processor's instruction set; the bits are the same on every processor.
-// Tested by tests/runtime/kernels/rnn_kernels_test.cc
+// One step of recurrent cells and its slope, for rows of a batch, by the formulas of ops/sequence/rnn_cells.h. For
+// float32 the compiler vectorises the loops for the processor's instruction set; the bits are the same on every
+// processor. Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn_cells.h"
 
 namespace gradc::fast {
 
-/// `rows` rows of cells with `size` elements each. A gate has `size` contiguous elements; gates and shares of a row are in
-/// the order of CellPoint, and `stride` elements from those of the next row.
+/// `rows` rows of cells with `size` elements each. A gate has `size` contiguous elements; gates and shares of a row are
+/// in the order of CellPoint, and `stride` elements from those of the next row.
 template <class T> struct CellStepRows {
   int64_t rows, size, stride;
   T *gates;   // in: the shares of the input without bias; out: the gates

@@ -1,4 +1,5 @@
-// The backward run of an RNN's layers, from the tape of the forward run. Tested by tests/runtime/kernels/rnn_kernels_test.cc
+// The backward run of an RNN's layers, from the tape of the forward run. Tested by
+// tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/rnn/rnn_layers.h"

@@ -1,4 +1,5 @@
-// The forward run of an RNN's layers, for the kernels of runtime/kernels/rnn/rnn.cc. Tested by tests/runtime/kernels/rnn_kernels_test.cc
+// The forward run of an RNN's layers, for the kernels of runtime/kernels/rnn/rnn.cc. Tested by
+// tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/lengths.h"
@@ -9,8 +10,8 @@
 
 namespace gradc::fast {
 
-/// A part of the batch that one thread takes through all steps of a cell. `product` is that of each step: `count` rows times
-/// the cell's weights of the state.
+/// A part of the batch that one thread takes through all steps of a cell. `product` is that of each step: `count` rows
+/// times the cell's weights of the state.
 template <class T> struct RnnPart {
   int64_t begin, count;
   PreparedProduct<T> product;

@@ -1,6 +1,7 @@
 // Memory of the fast kernels of RNN: values that a run of the layers keeps for the gradient.
 //
-// In both directions, rows are ordered by time, then by element of the batch. Tested by tests/runtime/kernels/rnn_kernels_test.cc
+// In both directions, rows are ordered by time, then by element of the batch. Tested by
+// tests/runtime/kernels/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn.h"
@@ -22,8 +23,8 @@ template <class T> int64_t gateStride(const RnnSizes &s) { return rowStride<T>(s
 
 template <class T> class RnnTape {
  public:
-  /// `keepsSteps`: keeps gates, shares and hidden states of all cells, else only of the current one. `hasLengths`: sequences
-  /// have lengths.
+  /// `keepsSteps`: keeps gates, shares and hidden states of all cells, else only of the current one. `hasLengths`:
+  /// sequences have lengths.
   RnnTape(RnnSpace<T> &space, const RnnParams &params, const RnnSizes &s, bool hasLengths, bool keepsSteps)
       : s(s), keepsSteps(keepsSteps) {
     const Dim rows = Dim(s.time) * s.batch, points = (rows + s.batch) * s.cells(), kept = keepsSteps ? s.cells() : 1;
@@ -39,8 +40,8 @@ template <class T> class RnnTape {
 
   int64_t rows() const { return s.time * s.batch; }
   bool hasOutputs() const { return isOutputApart; }
-  /// (time · batch, directions · output), after dropout except in the last layer, 0 beyond the ends of sequences. The states,
-  /// where these are the same.
+  /// (time · batch, directions · output), after dropout except in the last layer, 0 beyond the ends of sequences. The
+  /// states, where these are the same.
   T *outputOf(int64_t layer) const {
     return isOutputApart ? outputs + layer * rows() * s.width() : statesAfter(RnnCell(s, layer, 0));
   }
@@ -57,8 +58,8 @@ template <class T> class RnnTape {
 
  private:
   int64_t firstRow(const RnnCell &cell) const { return keepsSteps ? cell.index * rows() : 0; }
-  // There is one block more than there are times: the first direction's states before time t are in block t and those after
-  // it in block t + 1; in the second direction it is the other way round.
+  // There is one block more than there are times: the first direction's states before time t are in block t and those
+  // after it in block t + 1; in the second direction it is the other way round.
   T *blocks(T *of, int64_t cell, bool isSecond, int64_t size) const {
     return of ? of + (cell * (s.time + 1) + isSecond) * s.batch * size : nullptr;
   }

@@ -1,8 +1,8 @@
 // Local response normalisation across channels, its gradient, and sums over windows of channels, in either layout.
 //
-// Within one image, the element j channels away from element i is i ± j · step in either layout, so a sum over the window is
-// a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque workspace.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Within one image, the element j channels away from element i is i ± j · step in either layout, so a sum over the
+// window is a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque
+// workspace. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/lrn.h"
 #include "runtime/kernels/core/channel_loops.h"
@@ -41,7 +41,8 @@ struct ChannelRuns {
     });
   }
 
-  /// sums[i − from] = Σ of term(element) over the window around i, for i in [from, to). Windows end at the ends of the image.
+  /// sums[i − from] = Σ of term(element) over the window around i, for i in [from, to). Windows end at the ends of the
+  /// image.
   template <class T, class Term> void sumWindows(int64_t image, int64_t from, int64_t to, Term term, T *sums) const {
     std::fill(sums, sums + (to - from), T{0});
     for (int64_t j = -half; j <= half; ++j) {

@@ -1,10 +1,12 @@
-// Maximum and mean pooling, and their gradients. oneDNN computes float32, and with two axes also channels last by attribute;
-// pooling_loops.h computes float64 over one or two axes or whole volumes, and means that count only part of the padding.
+// Maximum and mean pooling, and their gradients. oneDNN computes float32, and with two axes also channels last by
+// attribute; pooling_loops.h computes float64 over one or two axes or whole volumes, and means that count only part of
+// the padding.
 //
-// The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
-// kernel runs it again into scratch instead of keeping them from the forward pass. oneDNN's maximum starts at the lowest finite
-// number: images with windows of −∞ and NaN alone run on the loops of the reference kernel. Padding that the operator and oneDNN
-// count differently is left to that kernel altogether. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the
+// backward kernel runs it again into scratch instead of keeping them from the forward pass. oneDNN's maximum starts at
+// the lowest finite number: images with windows of −∞ and NaN alone run on the loops of the reference kernel. Padding
+// that the operator and oneDNN count differently is left to that kernel altogether. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"
@@ -26,8 +28,8 @@ using dnnl::memory;
 namespace gradc::fast {
 namespace {
 
-/// The shape of images as (n, c, h, w): a line becomes an image of one row; a volume under global pooling has its slices
-/// stacked below each other. Other volumes stay (n, c, d, h, w).
+/// The shape of images as (n, c, h, w): a line becomes an image of one row; a volume under global pooling has its
+/// slices stacked below each other. Other volumes stay (n, c, d, h, w).
 DimsBuffer imageShape(const PoolingParams &p, Dims shape) {
   const Dims extent = p.channelsLast() ? shape.drop_front().drop_back() : shape.drop_front(2);
   if (extent.size() == 3 && !p.globalPool) return DimsBuffer(shape);
@@ -106,7 +108,8 @@ bool needsLoops(const KernelSite &site, const PoolingPlan &plan) {
   return site.in[0].dtype != DType::Float32 || plan.isClipped;
 }
 
-/// Nodes with channels last by attribute, and volumes, are left to oneDNN: float32 only, with operands in no other layout.
+/// Nodes with channels last by attribute, and volumes, are left to oneDNN: float32 only, with operands in no other
+/// layout.
 bool canHandle(const KernelSite &site, const PoolingParams &p) {
   if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return false;
   const bool isVolume = site.in[0].shape.size() == 5 && !p.globalPool;
@@ -127,8 +130,8 @@ Forward::primitive_desc forwardDesc(const PoolingPlan &plan, const PoolingDescs 
   return poolingDescOf(kind, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
 }
 
-/// Row-major images where oneDNN has only scalar code, which takes 2 to 20 times as long: without AVX-512. Loops over rows of a
-/// single output are no faster.
+/// Row-major images where oneDNN has only scalar code, which takes 2 to 20 times as long: without AVX-512. Loops over
+/// rows of a single output are no faster.
 bool prefersLoops(const KernelSite &site, const PoolingPlan &plan) {
   if (plan.y.back() == 1 || !isPlain(site, plan)) return false;
   bool isGenerated = false;

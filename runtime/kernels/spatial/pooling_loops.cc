@@ -1,6 +1,7 @@
 // A row of windows is computed one block of outputs at a time: for each tap (element of the window), all outputs of the
 // block, in loops without branches that the compiler vectorises. Of equal maxima the first in row-major order gets the
-// gradient; NaN gets none, and the maximum of NaN alone is the lowest finite number. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// gradient; NaN gets none, and the maximum of NaN alone is the lowest finite number. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/spatial/pooling_loops.h"
 
 #include "ops/kit/kernel_dispatch.h"

@@ -1,5 +1,5 @@
-// Maximum and mean pooling over two spatial axes of plain images, row by row, in either precision; oneDNN has no float64.
-// Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Maximum and mean pooling over two spatial axes of plain images, row by row, in either precision; oneDNN has no
+// float64. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/core/prepared_kernel.h"

@@ -1,5 +1,5 @@
-// Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane; contributions are added up or
-// spread whole rows at a time. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane; contributions are added
+// up or spread whole rows at a time. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/adaptive_pooling.h"
 #include "ops/spatial/bilinear_resize.h"

@@ -1,5 +1,5 @@
-// `tensor_array_to_tensor`, by Paddle's definition: the elements of an array concatenated or stacked along an axis. Gradients
-// are compared with central differences.
+// `tensor_array_to_tensor`, by Paddle's definition: the elements of an array concatenated or stacked along an axis.
+// Gradients are compared with central differences.
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/blocks/backward_programs.h"
 

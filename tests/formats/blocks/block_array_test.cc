@@ -1,5 +1,5 @@
-// Arrays of tensors: stacked values with an index (IR-12). What a program with arrays computes is compared with the same one without,
-// its gradient operators with the gradient engine.
+// Arrays of tensors: stacked values with an index (IR-12). What a program with arrays computes is compared with the
+// same one without, its gradient operators with the gradient engine.
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/ops/differences.h"
 

@@ -1,4 +1,5 @@
-// Programs of Paddle as graphs: the values of the loss, of gradients, and what central differences say where Paddle is wrong.
+// Programs of Paddle as graphs: the values of the loss, of gradients, and what central differences say where Paddle is
+// wrong.
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/blocks/block_runs.h"
@@ -119,8 +120,8 @@ double centralDifference(Context &context, Case &made) {
   return worst;
 }
 
-/// Programs whose values are not Paddle's, with the reason: a defect of Paddle's, for central differences of its own forward
-/// part contradict it (../shared/programs/README.md), or a part of the call that a graph does not have.
+/// Programs whose values are not Paddle's, with the reason: a defect of Paddle's, for central differences of its own
+/// forward part contradict it (../shared/programs/README.md), or a part of the call that a graph does not have.
 const std::map<std::string, std::string> kDifferent = {
     {"assign_same_name", "a name written twice gets the gradients of both definitions"},
     {"cond_no_else_assign", "a name written twice gets the gradients of both definitions"},

@@ -1,7 +1,7 @@
 // Programs of blocks that differ in one place from a sound one: each slot of each operator with @EMPTY@, without a name
-// or with one too many, each integer attribute with numbers from the ends of its range, other names in attributes, other
-// sub-blocks, other declarations. Whatever the program, every use of it ends soon, with a result or an error that blames
-// the program.
+// or with one too many, each integer attribute with numbers from the ends of its range, other names in attributes,
+// other sub-blocks, other declarations. Whatever the program, every use of it ends soon, with a result or an error that
+// blames the program.
 //
 // A use that crashes or takes more than kSeconds ends the test, after the name of the program.
 #include "tests/support/blocks/backward_programs.h"

@@ -1,5 +1,5 @@
-// Each operator type of Paddle's that has a gradient: its gradient operator, read as a graph, agrees with gradc's rules and with
-// central differences, for first and second gradients.
+// Each operator type of Paddle's that has a gradient: its gradient operator, read as a graph, agrees with gradc's rules
+// and with central differences, for first and second gradients.
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/blocks/block_runs.h"
 #include "tests/support/blocks/rule_samples.h"

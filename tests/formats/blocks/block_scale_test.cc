@@ -1,5 +1,5 @@
-// Large programs of blocks: what reads, differentiates and writes them takes time in proportion to their operators and blocks
-// (CLI-06).
+// Large programs of blocks: what reads, differentiates and writes them takes time in proportion to their operators and
+// blocks (CLI-06).
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/program_desc_bytes.h"
 #include "tests/support/runs/linear_time.h"

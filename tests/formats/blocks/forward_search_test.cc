@@ -62,7 +62,8 @@ BlockProgram programOfPair(Context &context, const Pair &pair) {
   return program;
 }
 
-/// The loss and the gradients of p1 and p2, of the program with its gradient; `bindings` are those of the forward program.
+/// The loss and the gradients of p1 and p2, of the program with its gradient; `bindings` are those of the forward
+/// program.
 Expected<std::vector<Array>> emittedValues(Context &context, const BlockProgram &program,
                                            std::vector<NamedArray> bindings) {
   BlockGraphOptions options;

@@ -1,5 +1,5 @@
-// The slots of operators: every known type has a row, and a program that does not keep to it is refused, whatever is made of
-// it.
+// The slots of operators: every known type has a row, and a program that does not keep to it is refused, whatever is
+// made of it.
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/test_graph.h"
 

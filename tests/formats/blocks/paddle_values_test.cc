@@ -1,5 +1,5 @@
-// Programs that Paddle 2.6.2 has differentiated and run (testdata/paddle, made by tests/oracles/paddle_record.py): what appendBackward
-// adds is what Paddle adds, operator for operator, and has the values that Paddle computed.
+// Programs that Paddle 2.6.2 has differentiated and run (testdata/paddle, made by tests/oracles/paddle_record.py): what
+// appendBackward adds is what Paddle adds, operator for operator, and has the values that Paddle computed.
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/blocks/block_runs.h"
 #include "tests/support/blocks/recorded_arrays.h"
@@ -20,8 +20,8 @@ namespace {
 
 using namespace gradc::testing;
 
-/// Paddle hands out the gradient of an array's element once more than gradc, which adds up those of all readers: other operators
-/// with the same values.
+/// Paddle hands out the gradient of an array's element once more than gradc, which adds up those of all readers: other
+/// operators with the same values.
 constexpr StringLiteral kAddedUp[] = {"gru_cells", "lstm_cells_both_ways", "simple_cells_of_lengths"};
 
 class PaddleValues : public ::testing::TestWithParam<std::string> {};

@@ -98,8 +98,8 @@ TEST(RecurrentArray, E_02_AnArrayAroundThatIsWrittenLater) {
   EXPECT_TRUE(bool(engineGradients(p))) << "as a graph it has one";
 }
 
-/// Each step writes h · p to element i of an array of the root, where i is that of the step; elements 0 and 1 are w, or there is no
-/// other write. The loss has elements 0, 1 and 2. With `isRead`, the step adds element 0 to its output.
+/// Each step writes h · p to element i of an array of the root, where i is that of the step; elements 0 and 1 are w, or
+/// there is no other write. The loss has elements 0, 1 and 2. With `isRead`, the step adds element 0 to its output.
 void addWritesAround(RecurrentProgram &p, bool isReverse, bool isFirst, bool isRead) {
   p.array("a");
   for (int i : {0, 1, 2}) p.number("i" + std::to_string(i), i);

@@ -1,5 +1,5 @@
-// `recurrent`, a step block that is run for each row, as a graph: its values are those of the steps written out, its gradient is
-// compared with central differences of them.
+// `recurrent`, a step block that is run for each row, as a graph: its values are those of the steps written out, its
+// gradient is compared with central differences of them.
 #include "tests/support/blocks/recurrent_programs.h"
 #include "tests/support/ops/differences.h"
 

@@ -103,7 +103,8 @@ std::vector<int64_t> smallShape(StringRef text) {
   return shape;
 }
 
-/// One batch for the first variable, under its name: of the shape that its attribute names if that is small, else (2, 3).
+/// One batch for the first variable, under its name: of the shape that its attribute names if that is small, else (2,
+/// 3).
 NamedArray examplesFor(const nlohmann::json &graph) {
   NamedArray examples{"x", {DType::Float32, {}, {}}};
   if (graph.is_object() && graph.contains("nodes") && graph["nodes"].is_array())

@@ -1,5 +1,5 @@
-// Memory, histories and states that two have at once: gradients and tensors of the host, a backward and another one inside of
-// it, values that a tape keeps and results.
+// Memory, histories and states that two have at once: gradients and tensors of the host, a backward and another one
+// inside of it, values that a tape keeps and results.
 #include "imperative/imperative.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

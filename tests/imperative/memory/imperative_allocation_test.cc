@@ -1,5 +1,5 @@
-// Every allocation of a program on the tape fails once: that call is an error, nothing is left behind, and the same program
-// runs again.
+// Every allocation of a program on the tape fails once: that call is an error, nothing is left behind, and the same
+// program runs again.
 #include "imperative/imperative.h"
 #include "tests/support/runs/fail_each.h"
 #include "tests/support/runs/host_functions.h"

@@ -119,8 +119,8 @@ bool isStackGuarded() {
   return false;
 }
 
-// In a child, which takes all mappings that the system allows but those of a few stacks. Where a stack can be mapped but not
-// protected there must be an error; a death by a fault would be an overflow into a neighbour.
+// In a child, which takes all mappings that the system allows but those of a few stacks. Where a stack can be mapped
+// but not protected there must be an error; a death by a fault would be an overflow into a neighbour.
 TEST(ImperativeDeep, TA_81_StacksThatCannotBeGuarded) {
 #ifdef GRADC_HEAP_OF_SANITIZER
   GTEST_SKIP() << "a sanitizer has mappings of its own";

@@ -1,5 +1,5 @@
-// Numbers and shapes that come once and never again: what an Imperative knows of them goes with them. GRADC_TAPE_NUMBERS says how
-// many.
+// Numbers and shapes that come once and never again: what an Imperative knows of them goes with them.
+// GRADC_TAPE_NUMBERS says how many.
 #include "tests/support/runs/imperative.h"
 
 #include <cstdio>

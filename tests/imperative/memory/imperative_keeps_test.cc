@@ -1,5 +1,5 @@
-// What calls keep: exactly what the gradients of their tracked inputs read, for every sample and every set of tracked inputs.
-// The judge is the value of the gradient: it changes with a kept value, and runs without the others.
+// What calls keep: exactly what the gradients of their tracked inputs read, for every sample and every set of tracked
+// inputs. The judge is the value of the gradient: it changes with a kept value, and runs without the others.
 #include "imperative/engine.h"
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/ops/conformance.h"

@@ -122,8 +122,8 @@ TEST(BodyGradient, A_19_ShapesAloneAreNotStacked) {
   expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
 }
 
-// The gradient of CTCLoss reads what the loss read at the second order: of each step, though the first order needs its shape
-// alone.
+// The gradient of CTCLoss reads what the loss read at the second order: of each step, though the first order needs its
+// shape alone.
 TEST(BodyGradient, CF_19_WhatHigherOrdersReadIsOfTheStep) {
   Doubles x(2 * 3 * 3), s(3 * 3);
   for (size_t i = 0; i < x.size(); ++i) x[i] = 0.5 * std::sin(1.7 * static_cast<double>(i));
@@ -252,7 +252,8 @@ TEST(BodyGradient, CF_18_AStepsGradientIsThatOfItsBody) {
   EXPECT_EQ(gradientNodes(whole.graph.bodies(backward)[0], step), gradientNodes(alone, step));
 }
 
-// One counter for all that is made in a graph: names in bodies are unique whatever the style outside, at every depth and order.
+// One counter for all that is made in a graph: names in bodies are unique whatever the style outside, at every depth
+// and order.
 TEST(BodyGradient, CF_18_OneCounterOfNamesInABody) {
   for (StringRef file : {"lstm", "cf11", "while_in_foreach", "branch_in_loop"})
     for (uint32_t order : {1, 2}) {

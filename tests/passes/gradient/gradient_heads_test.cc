@@ -1,4 +1,5 @@
-// Head gradients (§4): outputs that carry none, heads as variables of a later gradient, and checks that wait for shapes.
+// Head gradients (§4): outputs that carry none, heads as variables of a later gradient, and checks that wait for
+// shapes.
 #include "tests/support/ops/naive.h"
 #include "tests/support/runs/requests.h"
 #include "tests/support/tensors.h"

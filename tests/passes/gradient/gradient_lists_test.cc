@@ -1,4 +1,5 @@
-// Lists of gradient operators of a block program: sums of what arrives several times, cuts, zeros, what hangs on nothing.
+// Lists of gradient operators of a block program: sums of what arrives several times, cuts, zeros, what hangs on
+// nothing.
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/test_graph.h"
 

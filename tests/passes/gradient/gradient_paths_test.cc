@@ -1,5 +1,5 @@
-// Which part of the graph a gradient touches (§7, §8): positions and names of x, pruning, no-gradient sets and stops. Node
-// counts are asserted: what is pruned must not have been made.
+// Which part of the graph a gradient touches (§7, §8): positions and names of x, pruning, no-gradient sets and stops.
+// Node counts are asserted: what is pruned must not have been made.
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
 
@@ -72,7 +72,8 @@ TEST(GradientPaths, XS_05_NoneDoesNotExcuseWhatCanCarryNoGradient) {
   }
 }
 
-// Fluid asks for every parameter and returns the pairs that have a gradient; here slots keep their places and say `none`.
+// Fluid asks for every parameter and returns the pairs that have a gradient; here slots keep their places and say
+// `none`.
 TEST(GradientPaths, XS_07_ParametersWithoutGradientAreNamedNotReported) {
   TestGraph g("a = elemwise_mul(x, w1); b = elemwise_mul(u, w2); y = exp(a); z = exp(b); heads y, z");
   GradientRequest request = wrt(g, {"w1", "w2"});
@@ -110,8 +111,8 @@ TEST(GradientPaths, XS_11_MessagesCountFromOneAndName) {
   EXPECT_EQ(build(g, wrt(g, {"x", "s"}), options).text.substr(0, 28), "[aux_x] x number 2, 's', is ");
 }
 
-// A result is not part of a later gradient unless it is requested: order 1 holds nothing that order 2 alone would read, and
-// differentiating the emitted graph's first output again adds as much as the first time.
+// A result is not part of a later gradient unless it is requested: order 1 holds nothing that order 2 alone would read,
+// and differentiating the emitted graph's first output again adds as much as the first time.
 TEST(GradientPaths, XS_13_ResultsAreNotDifferentiatedUnlessAsked) {
   TestGraph g("a = tanh(x); y = elemwise_mul(a, x)");
   Built first = build(g, wrt(g, {"x"}), GradientOptions());
@@ -156,8 +157,9 @@ TEST(GradientPaths, NG_01_MarkedVariablesJoinTheSet) {
   EXPECT_EQ(beside.result.graph.opName(beside.result.retained[0].value.node), "zeros_like");
 }
 
-// Rule A: a gradient operator all of whose results are unwanted is dropped. Rule B: one whose incoming gradients all are is
-// dropped, and its results join the set, so that what hangs on them goes too. An output's own gradient never joins.
+// Rule A: a gradient operator all of whose results are unwanted is dropped. Rule B: one whose incoming gradients all
+// are is dropped, and its results join the set, so that what hangs on them goes too. An output's own gradient never
+// joins.
 TEST(GradientPaths, NG_02_GradientOperatorsNobodyWantsAreNotMade) {
   TestGraph g("a = exp(x); b = tanh(a); c = relu(b); d = sigmoid(w); y = elemwise_add(c, d)");
   EXPECT_EQ(build(g, wrt(g, {"x", "w"}), GradientOptions()).numGenerated, 5u);  // ones, c, b, a, d
@@ -176,7 +178,8 @@ TEST(GradientPaths, NG_02_GradientOperatorsNobodyWantsAreNotMade) {
                                                                    "heads a_backward\n");
 }
 
-// The same from the operator's side: no input wanted, nothing; no output live, nothing; some outputs dead, zeros in their place.
+// The same from the operator's side: no input wanted, nothing; no output live, nothing; some outputs dead, zeros in
+// their place.
 TEST(GradientPaths, NG_03_WhatOneOperatorMakesOfUnwantedSides) {
   TestGraph g("s = test_split3(x); a = exp(s); b = exp(s:1); k = elemwise_add(a, b)");
   EXPECT_EQ(countOps(build(g, wrt(g, {"x"}), GradientOptions()).result.graph, "zeros_like"), 1u);
@@ -205,8 +208,8 @@ TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
             "heads s_backward\n");
 }
 
-// Nothing is emitted that hangs on values no one produces, nor anything nothing reads: every generated node is reached from a
-// head along data edges or is a forward node some gradient waits for.
+// Nothing is emitted that hangs on values no one produces, nor anything nothing reads: every generated node is reached
+// from a head along data edges or is a forward node some gradient waits for.
 TEST(GradientPaths, NG_08_ASK_22_NoLooseEnds) {
   TestGraph g(
       "s = test_split3(x); a = tanh(s); b = relu(s:1); c = elemwise_mul(a, w); k = elemwise_add(c, b); y = exp(k); z = sqrt(s:2); heads y, z");

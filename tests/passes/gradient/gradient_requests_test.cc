@@ -239,8 +239,8 @@ std::string keepList(Context &context, const KindRef &kind) {
   return list(kept.inputs) + " / " + list(kept.outputs);
 }
 
-// testdata/keep_lists.txt lists what the gradient of each operator reads, inputs / outputs, for default attributes or those
-// listed with it. A rule that starts to read more keeps more memory alive, and shows up here.
+// testdata/keep_lists.txt lists what the gradient of each operator reads, inputs / outputs, for default attributes or
+// those listed with it. A rule that starts to read more keeps more memory alive, and shows up here.
 TEST(GradientRequests, RC_04_WhatTheGradientsKeep) {
   testing::TestContext context;
   SmallVector<StringRef, 0> lines;

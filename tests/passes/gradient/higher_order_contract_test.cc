@@ -86,7 +86,8 @@ TEST(HigherOrderContract, HO_10_HO_11_ForwardValuesStayForLaterOrders) {
 }
 
 TEST(HigherOrderContract, HO_10_LowerOrdersStayWhenOnlyTheLastIsEmitted) {
-  // z comes before x and is of no use for the gradient: the first order keeps it all the same, or x would be another node.
+  // z comes before x and is of no use for the gradient: the first order keeps it all the same, or x would be another
+  // node.
   TestGraph g("z = exp(w); y = square(x); heads z, y");
   GradientOptions options;
   options.gradientOnly = true;

@@ -1,5 +1,5 @@
-// Gradients of loops, branches and calls, to any order: the rows of the specification by their numbers, everything else by
-// central differences in float64.
+// Gradients of loops, branches and calls, to any order: the rows of the specification by their numbers, everything else
+// by central differences in float64.
 #include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
 #include "ir/op/attr_spec.h"
@@ -230,7 +230,8 @@ bool isSaving(const Graph &loop, const GradientRequest &request) {
   return saves;
 }
 
-// Nothing flows into a loop whose output is stopped, by request or by an operator: it saves nothing, and no loop runs backward.
+// Nothing flows into a loop whose output is stopped, by request or by an operator: it saves nothing, and no loop runs
+// backward.
 TEST(LoopGradient, STOP_01_STOP_03_A_19_AStoppedLoopSavesNothing) {
   const Graph loop = loopFile("cf12");  // for the gradient of w each step saves the state it began with
   for (Value head : loop.heads())
@@ -374,8 +375,8 @@ TEST(LoopGradient, CF_20_WhatALoopSavesIsRead) {
   }
 }
 
-// s' = w, w' = softrelu(s): after two steps s is softrelu of the start, which the stacked output has as well. Where no gradient
-// flows through that output, none may flow through what the gradient reads of it at the next order.
+// s' = w, w' = softrelu(s): after two steps s is softrelu of the start, which the stacked output has as well. Where no
+// gradient flows through that output, none may flow through what the gradient reads of it at the next order.
 TEST(LoopGradient, NG_01_HO_03_AnOutputThatIsCutIsNotReadForTheGradient) {
   const std::vector<AttrText> attrs = {
       {"num_args", "2"}, {"num_data", "0"}, {"num_states", "2"}, {"num_out_data", "1"}, {"length", "2"}};

@@ -139,8 +139,8 @@ TEST(RetainInside, CF_06_RowsOfStepsNotRun) {
   EXPECT_EQ(heads.back(), (Doubles{9, 3, 1, 0, 0}));
 }
 
-// Several at once, in both branches, in loops in them, and at different depths: each has zeros of its own shape, in the order
-// of the paths.
+// Several at once, in both branches, in loops in them, and at different depths: each has zeros of its own shape, in the
+// order of the paths.
 TEST(RetainInside, NL_02_SeveralThatNoGradientReaches) {
   const Graph inner = around("_scan", {"x", "s"}, scanAttrs(false, false),
                              testing::body("k = sum(x); m = square(x); l = broadcast_add(m, k);"
@@ -200,8 +200,8 @@ TEST(RetainInside, E_01_E_13_E_16_WhatCannotBeRetained) {
             "[already_marked] intermediate '_foreach0/0/tanh0' is retained twice");
 }
 
-// A row each, beside one that is reached: of a node that nothing asked for is behind, and in loops within loops. The others are
-// what they are without.
+// A row each, beside one that is reached: of a node that nothing asked for is behind, and in loops within loops. The
+// others are what they are without.
 TEST(RetainInside, NL_02_NoGradientArrives) {
   const Graph loop = onlyHead(loopFile("powers"), 0);
   const Binding bindings[] = {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {3}}};
@@ -358,7 +358,8 @@ TEST(RetainInside, CF_09_AKnownChoice) {
   }
 }
 
-// What is retained is of order 1, as other entries that are retained are; the orders above it are what they are without.
+// What is retained is of order 1, as other entries that are retained are; the orders above it are what they are
+// without.
 TEST(RetainInside, NL_01_HigherOrders) {
   const Graph loop = loopFile("cf12");
   const std::string paths[] = {"_foreach0/0/tanh0"};

@@ -1,6 +1,7 @@
-// Loops, branches and calls in the operators of a target: bodies are lowered, a `_foreach` is a `_scan` of the primitives and a
-// `_scan` a `_foreach` of MXNet's, a call is what it calls, and the attributes follow where lowering changed what a body is
-// given. What MXNet computes of such graphs: tests/oracles/mxnet_loops.py.
+// Loops, branches and calls in the operators of a target: bodies are lowered, a `_foreach` is a `_scan` of the
+// primitives and a
+// `_scan` a `_foreach` of MXNet's, a call is what it calls, and the attributes follow where lowering changed what a
+// body is given. What MXNet computes of such graphs: tests/oracles/mxnet_loops.py.
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
@@ -196,7 +197,8 @@ Graph loopInABranch() {
       {body("n = sum(a); q = _lesser_scalar(n) {scalar=4}"), body("c = exp(a); z = elemwise_add(c, b); heads z")}, 1);
 }
 
-// What a branch saves is zeros in the other one: of its own type, and of a shape that MXNet cannot spell where it is empty.
+// What a branch saves is zeros in the other one: of its own type, and of a shape that MXNet cannot spell where it is
+// empty.
 TEST(LowerLoops, A_14_CF_09_ZerosOfTheOtherBranch) {
   const auto branches = [](const Graph &first, const Graph &second) {
     const auto locations = [](const Graph &branch) { return bodyInputs(branch).size() == 3 ? "(0, 1, 2)" : "(1, 2)"; };
@@ -337,8 +339,8 @@ TEST(LowerLoops, A_21_WhatABodyWaitsForIsWaitedForInTheCallsPlace) {
   }
 }
 
-// A call in a body reads what it is given in another order, so the body comes to its inputs in that order once it is inlined.
-// What a body needs is needed for the operator that has the body.
+// A call in a body reads what it is given in another order, so the body comes to its inputs in that order once it is
+// inlined. What a body needs is needed for the operator that has the body.
 TEST(LowerLoops, A_17_NeedsOfABody) {
   const Graph loop = loopFile("cf03");
   constexpr Target kNothing = {

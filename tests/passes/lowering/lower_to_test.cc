@@ -149,7 +149,8 @@ struct Lowered {
   Parsed graph;
 };
 
-// Nothing has to happen before a gradient operator that reads nothing, and what the node waited for is not its forward node.
+// Nothing has to happen before a gradient operator that reads nothing, and what the node waited for is not its forward
+// node.
 TEST(LowerTo, A_17_MUT_06_AGradientOperatorThatReadsNothingWaitsForNothing) {
   const Target target = {.name = "test", .title = "test", .has = [](const NodeKind &kind) {
                            return isThere(kind) || kind.op == &kFromNothing;
@@ -252,8 +253,8 @@ TEST(LowerTo, A_17_ShapesOfEmittedNodesAreKnownToLaterSteps) {
   EXPECT_NE(Lowered("n = in_steps(x)", {5, 7, -1}).outcome(), "success");
 }
 
-// What takes the place of a node may list its outputs otherwise: a loop of several numbers them, and the only output of an
-// operator without names is plain `output`.
+// What takes the place of a node may list its outputs otherwise: a loop of several numbers them, and the only output of
+// an operator without names is plain `output`.
 TEST(LowerTo, IR_16_HeadsKeepTheirNames) {
   const std::pair<const char *, std::vector<std::string>> cases[] = {
       {"y = RNN(x, w, s) {mode=rnn_tanh, state_size=3, num_layers=1}; heads y", {"y_output"}},

@@ -1,5 +1,5 @@
-// Calls and loops that overwrite, in the operators of a target: what a body overwrites is overwritten once, and what reads the
-// variable sees the version that it saw before.
+// Calls and loops that overwrite, in the operators of a target: what a body overwrites is overwritten once, and what
+// reads the variable sees the version that it saw before.
 #include "ir/graph/bodies.h"
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/verify.h"
@@ -108,8 +108,8 @@ TEST(LowerWrites, MUT_06_ACallKeepsTheWritesOfItsBody) {
   expectSameMomentum(twice, {{-9}, {-9}, {1}}, both);
 }
 
-// A loop that waits for a write through one operand, and reads the overwritten variable as another: what takes m's rows down has
-// no such operand.
+// A loop that waits for a write through one operand, and reads the overwritten variable as another: what takes m's rows
+// down has no such operand.
 TEST(LowerWrites, MUT_06_APartOfALoopReadsAVariableAfterTheWrite) {
   Context &context = testContext();
   GraphBuilder builder(context);
@@ -139,8 +139,8 @@ TEST(LowerWrites, MUT_03_WhatIsGeneratedForAWriteBelongsBeforeItsFirstPart) {
   expectSameMomentum(gradientOf(call, {"x"}).graph, {{42}, {14}, {1}}, {&kPrimitivesTarget});
 }
 
-// A step reads m after it overwrote it; its gradient is given m from a stack, and has nothing to wait for. The second step has
-// no version numbers, and yields only a state, which MXNet has behind the stack.
+// A step reads m after it overwrote it; its gradient is given m from a stack, and has nothing to wait for. The second
+// step has no version numbers, and yields only a state, which MXNet has behind the stack.
 TEST(LowerWrites, MUT_06_AGradientReadsWhatAStepOverwrote) {
   Context &context = testContext();
   auto gradientOfScan = [&](ArrayRef<StringRef> names, ArrayRef<AttrText> attrs, StringRef step) {

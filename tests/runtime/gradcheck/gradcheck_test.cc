@@ -348,8 +348,8 @@ TEST_F(Gradcheck, CLI_03_EmittedGraphsOfOrderTwo) {
   expectPass(second);
 }
 
-// The table names a y by its listed name, which may appear several times: for a y that is listed twice, for nodes of one
-// name, and for a y whose gradient is taken again.
+// The table names a y by its listed name, which may appear several times: for a y that is listed twice, for nodes of
+// one name, and for a y whose gradient is taken again.
 TEST_F(Gradcheck, CLI_03_HeadGradientsUnderOneNameAreToldApart) {
   auto seeded = [&](const Graph &graph, StringRef prefix, ArrayRef<Value> ys) {
     GradientRequest request;

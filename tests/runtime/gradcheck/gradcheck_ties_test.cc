@@ -1,4 +1,5 @@
-// gradcheck where values are equal: every operator at a base point of a few whole numbers and halves, where ties and kinks abound.
+// gradcheck where values are equal: every operator at a base point of a few whole numbers and halves, where ties and
+// kinks abound.
 #include "runtime/gradcheck/gradcheck.h"
 #include "tests/support/ops/conformance.h"
 #include "tests/support/tensors.h"

@@ -40,7 +40,8 @@ const Window kWindows[] = {
     {"channels that fill no vector", 20, 16, 6, 6, {3, 3}, {1, 1}, {1, 1}, false},
 };
 
-/// Small integers, so that products and their sums are exact in float32 and every order of adding them gives the same bits.
+/// Small integers, so that products and their sums are exact in float32 and every order of adding them gives the same
+/// bits.
 std::vector<float> numbers(int64_t size, int64_t seed) {
   std::vector<float> made;
   for (int64_t i = 0; i < size; ++i) made.push_back(static_cast<float>((i * 7919 + seed) % 11 - 5));

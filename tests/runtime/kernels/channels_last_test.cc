@@ -1,5 +1,5 @@
-// Layers between others that want channels-last images: values and gradients against the reference kernels, and how many
-// entries are channels-last.
+// Layers between others that want channels-last images: values and gradients against the reference kernels, and how
+// many entries are channels-last.
 #include "tests/support/ops/derivative.h"
 #include "tests/support/ops/fast_runs.h"
 #include "tests/support/test_graph.h"

@@ -35,8 +35,8 @@ TEST(FastKernelTable, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
   }
 }
 
-/// Operators in gradients of operators with a fast kernel that have none. In first derivatives: numbers, and a column per
-/// channel repeated.
+/// Operators in gradients of operators with a fast kernel that have none. In first derivatives: numbers, and a column
+/// per channel repeated.
 constexpr StringRef kGradientsOnReference[] = {
     "_broadcast_axis_like", "_in_training", "_product_gradient", "_repeat_axes_like", "_zeros_without_dtype",
     // In second derivatives alone: of losses, attention, extrema that broadcast, pooling, prelu, RNN and topk.
@@ -64,7 +64,8 @@ struct Operators {
   }
 };
 
-// Of every operator some sample must run on a fast kernel: not all, because kernels leave rare attributes to the reference.
+// Of every operator some sample must run on a fast kernel: not all, because kernels leave rare attributes to the
+// reference.
 TEST(FastKernelTable, A_10_GradientsOfFastOperatorsAreFast) {
   std::set<std::string> inGradients, fast;
   for (const Sample &row : tableSamples()) {

@@ -168,8 +168,8 @@ TEST(FastKernels, RUN_02_StatisticsOfDriftingDataAgreeWithReference) {
   }
 }
 
-// The temperature divides differences of scores: quotients of scores that are far from 0 round more, or are infinite. Along
-// either axis, in the kernels and in the operators that they decompose to.
+// The temperature divides differences of scores: quotients of scores that are far from 0 round more, or are infinite.
+// Along either axis, in the kernels and in the operators that they decompose to.
 TEST(FastKernels, RUN_02_TemperaturesOfDistantScoresAgreeWithReference) {
   for (const char *op : {"softmax", "softmin", "log_softmax"})
     for (const char *axis : {"0", "1"}) {

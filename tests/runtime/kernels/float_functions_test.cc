@@ -1,5 +1,6 @@
-// The functions of float32 that loops use, and the two that oneDNN computes, against those of float64: over a million floats
-// of all exponents and signs, or, with GRADC_EVERY_FLOAT in the environment (//tests:every_float_test), over all 2^32.
+// The functions of float32 that loops use, and the two that oneDNN computes, against those of float64: over a million
+// floats of all exponents and signs, or, with GRADC_EVERY_FLOAT in the environment (//tests:every_float_test), over all
+// 2^32.
 #include "runtime/kernels/elementwise/float_activations.h"
 
 #include "runtime/kernels/table.h"
@@ -192,8 +193,8 @@ template <class In> Worst worstOfKernel(const char *text, Double expected, In is
   return worstOf(compute, expected, isInside);
 }
 
-// The error of oneDNN's logistic function grows with the exponent below 0: 4 units end at −84, 5.5 are the most, at −86.6. It is 0
-// where results become subnormal, as ours is.
+// The error of oneDNN's logistic function grows with the exponent below 0: 4 units end at −84, 5.5 are the most, at
+// −86.6. It is 0 where results become subnormal, as ours is.
 TEST(FloatFunctions, RUN_02_SigmoidAndTangentAsTheyRun) {
   const Worst sigmoid = worstOfKernel("y = sigmoid(x); heads y", logistic, [](float x) { return !(x < -86.9f); });
   EXPECT_LE(sigmoid.units, 6) << "at " << sigmoid.at;

@@ -1,6 +1,7 @@
-// Fast kernels over layers drawn at random: odd sizes up to 10^5 elements, strides, dilation, groups, odd thread counts.
-// Every layer here is a sum of products of its operands, or moves them, forward and backward. So each value has a scale of its
-// own: the same layer of the absolute values, which is the sum of its terms' sizes, however much of it cancels out.
+// Fast kernels over layers drawn at random: odd sizes up to 10^5 elements, strides, dilation, groups, odd thread
+// counts. Every layer here is a sum of products of its operands, or moves them, forward and backward. So each value has
+// a scale of its own: the same layer of the absolute values, which is the sum of its terms' sizes, however much of it
+// cancels out.
 #include "ops/registry.h"
 #include "tests/support/drawn/dice.h"
 #include "tests/support/ops/fast_runs.h"
@@ -20,7 +21,8 @@ namespace {
 using namespace gradc::testing;
 using Values = gradc::testing::Array;
 
-/// In units of the rounding of float32 at the scale of a value of its own; products came within 4, repeated operands within 7.
+/// In units of the rounding of float32 at the scale of a value of its own; products came within 4, repeated operands
+/// within 7.
 constexpr double kAllowed = 8;
 constexpr unsigned kThreads[] = {1, 3, 7, 17};
 

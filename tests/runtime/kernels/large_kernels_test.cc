@@ -1,5 +1,5 @@
-// Fast kernels on operands of many blocks, rows and threads' shares: to the values of the reference kernels, and with the
-// same bits for any number of threads.
+// Fast kernels on operands of many blocks, rows and threads' shares: to the values of the reference kernels, and with
+// the same bits for any number of threads.
 #include "tests/support/ops/fast_runs.h"
 #include "tests/support/test_graph.h"
 
@@ -228,7 +228,8 @@ TEST(LargeKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
   }
 }
 
-// More pixels than the weight gradient adds up at once: tiles that begin and end in the padding, overlap and leave gaps.
+// More pixels than the weight gradient adds up at once: tiles that begin and end in the padding, overlap and leave
+// gaps.
 const LargeCase kTiledCases[] = {
     {"y = Convolution(a, b) {kernel=(3,3), pad=(2,1), dilate=(2,1), num_filter=2, no_bias=True}; heads y",
      {{"a", {1, 2, 1100, 1000}}}},

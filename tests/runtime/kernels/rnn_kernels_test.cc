@@ -1,5 +1,5 @@
-// The fast kernels of RNN: every kind of cell in parts of the batch, with what the forward kernel keeps and without, and
-// what they consist of.
+// The fast kernels of RNN: every kind of cell in parts of the batch, with what the forward kernel keeps and without,
+// and what they consist of.
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/elementwise/float_functions.h"

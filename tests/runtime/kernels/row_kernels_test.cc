@@ -1,5 +1,5 @@
-// The fast kernels of indexing (runtime/kernels/index/rows.cc, put_rows.cc, pick.cc): equal bits on any number of threads, and those
-// of the reference kernels.
+// The fast kernels of indexing (runtime/kernels/index/rows.cc, put_rows.cc, pick.cc): equal bits on any number of
+// threads, and those of the reference kernels.
 #include "tests/support/ops/fast_runs.h"
 #include "tests/support/test_graph.h"
 

@@ -67,8 +67,8 @@ void addLoop(ArrayProgram &p);
 llvm::Expected<FluidResult> emit(ArrayProgram &p);
 /// The distance of p@GRAD in `emitted` from the central differences of `loss`.
 double worstDifference(ArrayProgram &p, const BlockProgram &emitted);
-/// Compares p@GRAD of that program with central differences of `loss`; returns whether the gradients of elements are added up,
-/// which is not Paddle's form.
+/// Compares p@GRAD of that program with central differences of `loss`; returns whether the gradients of elements are
+/// added up, which is not Paddle's form.
 bool isAddedUp(ArrayProgram &p);
 
 }  // namespace gradc::testing

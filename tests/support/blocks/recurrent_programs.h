@@ -47,8 +47,8 @@ NamedGradients drawnParameters(RecurrentProgram &p);
 /// `loss` of the forward program at these parameters.
 double lossAt(RecurrentProgram &p, const NamedGradients &parameters);
 
-/// The emitted program read again has the bits of the gradient engine; to 1e-14 where sums of three have another order. Both are the
-/// central differences of the forward program.
+/// The emitted program read again has the bits of the gradient engine; to 1e-14 where sums of three have another order.
+/// Both are the central differences of the forward program.
 void expectBothWays(RecurrentProgram &p, const std::string &what, bool isExact = true);
 
 }  // namespace gradc::testing

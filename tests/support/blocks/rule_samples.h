@@ -28,8 +28,8 @@ struct RuleSample {
 
 const std::vector<RuleSample> &ruleSamples();
 
-/// The operator, each of its outputs times a variable, and the sum of all, `loss`, whose gradient toward the parameters the call
-/// requests. Parameters are `p<k>`, float64.
+/// The operator, each of its outputs times a variable, and the sum of all, `loss`, whose gradient toward the parameters
+/// the call requests. Parameters are `p<k>`, float64.
 BlockFile programOfSample(Context &context, const RuleSample &sample);
 
 }  // namespace gradc::testing

@@ -37,8 +37,8 @@ class Paths {
     return any_of(sketch.wrt, is) || any_of(sketch.retained, is);
   }
 
-  // NG-06, NG-07: what reaches the y through cut entries alone is as unused as what does not reach them. P-05: waiting counts
-  // where the policy says so.
+  // NG-06, NG-07: what reaches the y through cut entries alone is as unused as what does not reach them. P-05: waiting
+  // counts where the policy says so.
   bool isConnected(uint32_t wanted) const {
     std::vector<bool> reached(sketch.nodes.size());
     auto reach = [&](SketchEntry e) {

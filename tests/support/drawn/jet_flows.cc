@@ -1,4 +1,5 @@
-// Loops, branches and calls over jets: bodies are evaluated node by node, once per step. Tested by tests/networks/differential_test.cc
+// Loops, branches and calls over jets: bodies are evaluated node by node, once per step. Tested by
+// tests/networks/differential_test.cc
 #include "tests/support/drawn/jet_states.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,5 @@
-// Operators over jets that overwrite a variable, and those of whole numbers. Tested by tests/networks/differential_test.cc
+// Operators over jets that overwrite a variable, and those of whole numbers. Tested by
+// tests/networks/differential_test.cc
 #include "tests/support/drawn/jet_states.h"
 
 #include "tests/support/drawn/jet_arithmetic.h"

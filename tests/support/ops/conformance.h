@@ -51,8 +51,8 @@ Findings checkRequests(const Graph &graph, const Bindings &bindings, const Naive
 Findings checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// At the base point a `piece` kernel computes what the kernel computes.
 Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
-/// Kernels compute other values in training than in inference only where their operator declares it; node `exact`, if valid, then
-/// does. Of the operators that declare it, `readers` gets whether some node of the graph did.
+/// Kernels compute other values in training than in inference only where their operator declares it; node `exact`, if
+/// valid, then does. Of the operators that declare it, `readers` gets whether some node of the graph did.
 Findings checkForms(const Graph &graph, const Bindings &bindings, const NaiveOptions &options, NodeId exact,
                     std::map<llvm::StringRef, bool> &readers);
 /// Gradients are in proportion to the head gradients, and do not depend on them where the operator declares that.
@@ -71,8 +71,8 @@ struct LoweredGradients {
   std::set<std::string> singular;  // other derivatives at points where those of the operator are infinite
 };
 /// Lowering and differentiating commute: a graph and what it is lowered to have equal values, and equal gradients when
-/// the lowered form is differentiated, a forward graph twice, at points where functions have kinks and ties and where they
-/// overflow, in every floating type.
+/// the lowered form is differentiated, a forward graph twice, at points where functions have kinks and ties and where
+/// they overflow, in every floating type.
 Findings checkLoweredGradients(Context &context, const SampleGraph &sample, const Orders &orders, uint32_t order,
                                const Target &target, LoweredGradients &seen);
 /// Kernels in float32 agree with those in float64.

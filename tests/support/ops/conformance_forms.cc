@@ -14,7 +14,8 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-/// All that a call computes in one form, given these contents of its inputs: the outputs, and what it leaves in the inputs.
+/// All that a call computes in one form, given these contents of its inputs: the outputs, and what it leaves in the
+/// inputs.
 std::vector<Array> valuesIn(bool isTraining, NaiveRun &run, NodeId n, const OpDef &op,
                             ArrayRef<std::vector<char>> inputs) {
   NaiveRun::Call call;

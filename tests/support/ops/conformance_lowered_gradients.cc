@@ -24,8 +24,8 @@ using Heads = std::vector<Array>;
 constexpr double kMagnitudes[] = {0, 1, 3, 100, 1e4};
 constexpr size_t kNumMagnitudes = std::size(kMagnitudes);
 
-// Values of the sample's variables. In most rounds a tensor has one magnitude, with all combinations of signs, so that tolerances
-// are in proportion to it; in the last two every tensor has all points.
+// Values of the sample's variables. In most rounds a tensor has one magnitude, with all combinations of signs, so that
+// tolerances are in proportion to it; in the last two every tensor has all points.
 class Rounds {
  public:
   explicit Rounds(const Orders &orders) : names(orders.variables.front()), base(orders.bindings) {
@@ -58,8 +58,8 @@ class Rounds {
   size_t numMagnitudes, numFlips = 1;
 };
 
-/// Points where the second derivative of an operator is infinite, and that of its lowered form is what its parts have there, if the
-/// lowered form has been differentiated at least so many times: docs/gradient.md.
+/// Points where the second derivative of an operator is infinite, and that of its lowered form is what its parts have
+/// there, if the lowered form has been differentiated at least so many times: docs/gradient.md.
 struct Singular {
   StringRef op;
   size_t times;
@@ -133,8 +133,8 @@ class TypedCheck {
     bool isWhole = false;                          // the lowered form reads all variables
   };
 
-  // The gradient of the lowered form and, in float64 and if it was not a gradient itself, the gradient of that. None if the lowered
-  // form says that it has lost its gradient.
+  // The gradient of the lowered form and, in float64 and if it was not a gradient itself, the gradient of that. None if
+  // the lowered form says that it has lost its gradient.
   std::vector<Form> differentiate(const Graph &lowered, std::set<std::string> &refused) {
     std::vector<Form> forms;
     const size_t most = order == 0 && type == DType::Float64 ? 2 : 1;
@@ -287,7 +287,8 @@ Findings checkLoweredGradients(Context &context, const SampleGraph &sample, cons
   for (const DType type : {DType::Float64, DType::Float32, DType::Float16}) {
     // The sums that other kernels make inside are not among the terms that tolerances are in proportion to.
     if (type != DType::Float64 && !isElementwise) continue;
-    // Where float16 has no odd numbers, the parity of b - 1 in x^(b - 1) is lost; the operator's own kernel computes in float32.
+    // Where float16 has no odd numbers, the parity of b - 1 in x^(b - 1) is lost; the operator's own kernel computes in
+    // float32.
     if (type == DType::Float16 && op == "_power") continue;
     Findings found = TypedCheck(context, op, orders, order, target, type, sample.options, isElementwise).run(seen);
     all.numChecked += found.numChecked;

@@ -22,8 +22,8 @@ Expected<NaiveRun> runLowered(const Graph &lowered, const Graph &graph, const Na
   return NaiveRun::run(lowered, bindings, options);
 }
 
-// What is wrong with the types that operators are replaced by, which in float64 may all be the same. Empty where the graph
-// itself does not run in float32.
+// What is wrong with the types that operators are replaced by, which in float64 may all be the same. Empty where the
+// graph itself does not run in float32.
 std::string errorInSinglePrecision(Context &context, const Graph &graph, const Target &target, const Bindings &bindings,
                                    NaiveOptions options) {
   options.floatAs = DType::Float32;

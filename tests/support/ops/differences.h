@@ -16,8 +16,8 @@ llvm::Expected<double> differenceAlong(llvm::MutableArrayRef<double> at, llvm::A
 /// The same along every element by itself.
 std::vector<double> differences(llvm::MutableArrayRef<double> at, double step, llvm::function_ref<double()> f);
 
-/// The largest distance of an element of `found` from that of `expected`, relative to the largest of `expected`; infinity for
-/// different sizes, and where elements that are not finite differ.
+/// The largest distance of an element of `found` from that of `expected`, relative to the largest of `expected`;
+/// infinity for different sizes, and where elements that are not finite differ.
 double relativeDistance(llvm::ArrayRef<double> found, llvm::ArrayRef<double> expected);
 
 }  // namespace gradc::testing

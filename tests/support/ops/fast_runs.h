@@ -1,4 +1,5 @@
-// Runs on fast kernels, compared with runs on the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// Runs on fast kernels, compared with runs on the reference kernels. Tested by
+// tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "passes/order/requests.h"

@@ -1,4 +1,5 @@
-// Reference values for steps of optimizers: rows that tests/oracles/optimizer_values.py prints from MXNet 1.9.1, in float64.
+// Reference values for steps of optimizers: rows that tests/oracles/optimizer_values.py prints from MXNet 1.9.1, in
+// float64.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

@@ -1,4 +1,5 @@
-// Unknown operators beside a graph change nothing else in it, in any pass. Tested by tests/networks/differential_test.cc
+// Unknown operators beside a graph change nothing else in it, in any pass. Tested by
+// tests/networks/differential_test.cc
 #include "tests/support/runs/differential.h"
 
 #include "formats/json/reader.h"
@@ -44,8 +45,8 @@ class BesideCheck {
  private:
   static bool isBeside(const Graph &graph, NodeId n) { return graph.name(n).starts_with("beside"); }
 
-  /// Whether what is beside reads a value of a write that only a loop, a branch or a call leads to otherwise: then other nodes
-  /// wait for that write when those are lowered.
+  /// Whether what is beside reads a value of a write that only a loop, a branch or a call leads to otherwise: then
+  /// other nodes wait for that write when those are lowered.
   static bool holdsMoreWrites(const Graph &without, const Graph &with) {
     const LooseWrites before(without), after(with);
     if (before.isLoose.empty()) return false;

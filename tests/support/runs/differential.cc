@@ -153,8 +153,8 @@ double largestOf(ArrayRef<double> values) {
   return largest;
 }
 
-/// To the bit, or, where operators were decomposed, up to `tolerance` of the largest element. Terms that cancel leave rounding: the
-/// second derivative of x / x is 0 in one form and one unit in the last place of its terms in another.
+/// To the bit, or, where operators were decomposed, up to `tolerance` of the largest element. Terms that cancel leave
+/// rounding: the second derivative of x / x is 0 in one form and one unit in the last place of its terms in another.
 Problem compareVariation(const Variation &variation, const Measured &plain, const Measured &varied,
                          double tolerance = 0) {
   const std::string name = variation.name.str();
@@ -222,7 +222,8 @@ Problem compareUnrolled(const Sketch &sketch, const Measured &plain) {
   return {};
 }
 
-// Nodes that run as one give the bits of nodes that run one by one. The tensors are of a few elements, so the pieces are, too.
+// Nodes that run as one give the bits of nodes that run one by one. The tensors are of a few elements, so the pieces
+// are, too.
 Problem checkFusion(const Sketch &sketch) {
   const Variation apart{.name = "fast", .backend = Backend::Auto};
   const Measured plain = measure(sketch, apart);

@@ -1,5 +1,5 @@
-// Unrolled graphs: the passes with all that the shapes of bindings tell, and runs of the results on the reference backend in
-// float64. Tested by tests/passes/unroll_test.cc
+// Unrolled graphs: the passes with all that the shapes of bindings tell, and runs of the results on the reference
+// backend in float64. Tested by tests/passes/unroll_test.cc
 #pragma once
 
 #include "ops/registry.h"

@@ -1,5 +1,5 @@
-// Which operators of some networks are known, can run (fast or not) and can be differentiated, determined by trying each with
-// the attributes it has there. Tested by tests/tools/cli_test.cc and testdata/cli.
+// Which operators of some networks are known, can run (fast or not) and can be differentiated, determined by trying
+// each with the attributes it has there. Tested by tests/tools/cli_test.cc and testdata/cli.
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -10,8 +10,8 @@
 
 namespace gradc {
 
-/// A sample kind of the operator: required attributes have values by type, the others their defaults as far as the operator's
-/// check allows.
+/// A sample kind of the operator: required attributes have values by type, the others their defaults as far as the
+/// operator's check allows.
 llvm::Expected<KindRef> sampleKind(Context &context, const OpDef &op);
 /// A graph of one such node, named "y", on variables.
 llvm::Expected<Graph> sampleGraph(Context &context, const KindRef &kind);
@@ -22,8 +22,8 @@ struct MissingOrder {
   std::string reason;  // the message of the gradient pass
 };
 
-/// Builds a graph of one node for every operator a model may contain, attributes at their defaults, and differentiates it
-/// `order` times with respect to all inputs. Fused gradient operators are reached through their forward operator.
+/// Builds a graph of one node for every operator a model may contain, attributes at their defaults, and differentiates
+/// it `order` times with respect to all inputs. Fused gradient operators are reached through their forward operator.
 /// Operators that no gradient flows through by definition count as differentiable.
 std::vector<MissingOrder> missingOrder(Context &context, uint64_t order);
 

@@ -26,8 +26,8 @@ class NameIndex {
   /// Sorts the nodes by name once: O(n log n).
   explicit NameIndex(const Graph &graph);
 
-  /// E-25 for a node in a body, UnknownName with close matches, E-14 for a number or a bracket, E-34 with node ids, E-48 for an
-  /// output that the node does not have.
+  /// E-25 for a node in a body, UnknownName with close matches, E-14 for a number or a bracket, E-34 with node ids,
+  /// E-48 for an output that the node does not have.
   llvm::Expected<Value> entry(llvm::StringRef text) const;
   /// The same for a node that must be a variable.
   llvm::Expected<NodeId> variable(llvm::StringRef text) const;

@@ -21,8 +21,8 @@ void addAll(Needs &needs, const Needs &more) {
   }
 }
 
-// What the nodes of the graph end in: without known shapes, and for some ranks, with four elements on every axis, of each of the
-// first three inputs in turn and then of all of them.
+// What the nodes of the graph end in: without known shapes, and for some ranks, with four elements on every axis, of
+// each of the first three inputs in turn and then of all of them.
 Needs needsOfSample(Context &context, const Graph &graph) {
   Needs needs = needsOf(context, graph, kNoTarget, nullptr);
   InferOptions partial;

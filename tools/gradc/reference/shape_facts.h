@@ -10,8 +10,8 @@ namespace gradc {
 
 class Context;
 
-/// "data (2,3,4,5), weight (1,3,1,1), bias (1) → (2,1,4,5), for kernel=(1,1), num_filter=1": what inference concludes for a
-/// sample node from shapes whose axes have different lengths. Empty if it concludes nothing from inputs alone.
+/// "data (2,3,4,5), weight (1,3,1,1), bias (1) → (2,1,4,5), for kernel=(1,1), num_filter=1": what inference concludes
+/// for a sample node from shapes whose axes have different lengths. Empty if it concludes nothing from inputs alone.
 std::string shapesText(Context &context, const OpDef &op);
 
 }  // namespace gradc

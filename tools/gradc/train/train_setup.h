@@ -14,7 +14,8 @@ struct TrainSetup {
   uint64_t steps = 0;  // in all, those of a resumed checkpoint included
 };
 
-/// Reads the archives. Errors of files and names are those that a user can fix: Io, BindingMissing, BindingMismatch, Usage.
+/// Reads the archives. Errors of files and names are those that a user can fix: Io, BindingMissing, BindingMismatch,
+/// Usage.
 llvm::Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph);
 
 /// Arrays of an NPZ file.

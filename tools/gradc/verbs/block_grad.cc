@@ -45,7 +45,8 @@ void warnOfLost(Tool &tool, ArrayRef<LostGradient> lost) {
                              (one.isOutput ? "read" : "compute") + " it; the gradient of '--as graph' is whole");
 }
 
-/// Of names that a call asks for and that get no gradient: a warning for each that it lists, a note for other parameters.
+/// Of names that a call asks for and that get no gradient: a warning for each that it lists, a note for other
+/// parameters.
 void tellMissing(Tool &tool, const BlockProgram &program, const BlockCall &call, ArrayRef<std::string> names) {
   if (is_contained(tool.options.given, "unused") && tool.options.gradient.unused == UnusedPolicy::None) return;
   const bool isListed = call.api == "gradients" || call.parameterList;

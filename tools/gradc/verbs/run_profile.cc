@@ -83,8 +83,8 @@ class Profile {
   std::vector<double> own;
 };
 
-/// One row per operator or group of operators that ran as one, the slowest first, then one for all of them. A node of a body
-/// counts once, with the time of all its runs.
+/// One row per operator or group of operators that ran as one, the slowest first, then one for all of them. A node of a
+/// body counts once, with the time of all its runs.
 std::vector<Row> rowsOf(const Profile &profile, ArrayRef<Executor::Timing> timings) {
   std::vector<Row> rows;
   StringMap<size_t> rowOf;

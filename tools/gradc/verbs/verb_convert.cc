@@ -1,4 +1,5 @@
-// `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by tests/tools/cli_test.cc
+// `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by
+// tests/tools/cli_test.cc
 #include "drawing/table.h"
 #include "tools/gradc/verbs/verbs.h"
 

@@ -88,7 +88,8 @@ void noteTimes(Tool &tool, StepTimes times, const Session &session) {
   tool.diagnostics.note(text);
 }
 
-/// The heads of a program of blocks are called by their variables. Outputs are the heads, then what operators overwrite.
+/// The heads of a program of blocks are called by their variables. Outputs are the heads, then what operators
+/// overwrite.
 void nameAfterVariables(const Tool &tool, std::vector<NamedArray> &outputs) {
   const size_t number = tool.headNames.size();
   if (outputs.size() < number) return;

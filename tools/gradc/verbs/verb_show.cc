@@ -92,8 +92,8 @@ void printStats(raw_ostream &os, const Graph &graph) {
   printCounts(os, total);
 }
 
-/// Shapes as far as the file and the flags determine them. A file whose shapes contradict each other is drawn without. Flags
-/// name only variables of the root.
+/// Shapes as far as the file and the flags determine them. A file whose shapes contradict each other is drawn without.
+/// Flags name only variables of the root.
 Expected<std::optional<Inference>> knownShapes(Tool &tool, ArrayRef<NestedGraph> graphs, size_t position) {
   const Graph &graph = graphs[position].graph;
   Expected<InferRequest> hints = position == 0 ? resolveHints(tool, graph, graph) : InferRequest();

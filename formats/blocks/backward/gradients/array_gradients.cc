@@ -70,7 +70,8 @@ Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSe
   return true;
 }
 
-/// Branches cannot accumulate: where one is not run, contributions are lost, and nothing writes the zeros it would leave.
+/// Branches cannot accumulate: where one is not run, contributions are lost, and nothing writes the zeros it would
+/// leave.
 Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) {
   const BlockOp &op = program.blocks[block].ops[index];
   Error error = Error::success();

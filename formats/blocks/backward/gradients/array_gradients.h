@@ -1,6 +1,7 @@
-// The gradients of arrays of tensors. In Paddle's form the reader of an element stores the element's gradient, which is right
-// if each element is written once and read once. Other arrays are accumulated: their gradient starts as zeros, the gradient of
-// a read adds to its element, and that of a write takes the element and leaves zeros. Tested by tests/formats/blocks/backward/array_gradient_test.cc
+// The gradients of arrays of tensors. In Paddle's form the reader of an element stores the element's gradient, which is
+// right if each element is written once and read once. Other arrays are accumulated: their gradient starts as zeros,
+// the gradient of a read adds to its element, and that of a write takes the element and leaves zeros. Tested by
+// tests/formats/blocks/backward/array_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/arrays/array_elements.h"
@@ -19,8 +20,8 @@ class ArrayGradients {
   /// The gradients of accumulated arrays.
   const NameSet &addedUp() const { return gradients; }
 
-  /// Appends what an operator's gradient does to accumulated arrays, except those in `cut`; true if that is its whole gradient.
-  /// NotDifferentiable (E-02) for an array whose gradient cannot be expressed with operators.
+  /// Appends what an operator's gradient does to accumulated arrays, except those in `cut`; true if that is its whole
+  /// gradient. NotDifferentiable (E-02) for an array whose gradient cannot be expressed with operators.
   llvm::Expected<bool> make(uint32_t block, uint32_t op, const NameSet &cut, std::vector<BlockOp> &made);
 
   /// Call for operators from `make` that were dropped.

@@ -173,8 +173,8 @@ void GradientMaker::finishBatchNorm(const BlockOp &forward, BlockOp &op) {
     erase_if(op.inputs, [&](const BlockSlot &slot) { return slot.name == reserve; });
 }
 
-// The loop's inputs have only those gradients that its gradient block computes; of its outputs' gradients, those are handed
-// in that this block reads without having computed them.
+// The loop's inputs have only those gradients that its gradient block computes; of its outputs' gradients, those are
+// handed in that this block reads without having computed them.
 void GradientMaker::finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock) {
   NameSet computed, known;
   for (const BlockOp &inner : program.blocks[gradientBlock].ops)

@@ -1,4 +1,5 @@
-// What the gradients of the operators of a block read, name by name. Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
+// What the gradients of the operators of a block read, name by name. Tested by
+// tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
@@ -14,8 +15,8 @@ class GradientReads {
   bool hasGradient(int64_t op) const;
   /// Whether it is an `increment`, whose gradient counts back.
   bool isCounter(int64_t op) const;
-  /// Whether the gradient of an operator reads the operand `name` of these slots. That of an operator with a block may read
-  /// all of them.
+  /// Whether the gradient of an operator reads the operand `name` of these slots. That of an operator with a block may
+  /// read all of them.
   bool isRead(uint32_t op, llvm::ArrayRef<BlockSlot> slots, TextId name) const;
   /// The same for a value that carries no gradient, an input or an output of the operator or of what its block runs.
   bool isConstantRead(int64_t op, bool isInput, TextId name);

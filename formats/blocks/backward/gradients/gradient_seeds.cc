@@ -27,8 +27,8 @@ BlockOp seed(Context &context, BlockProgram &program, StringRef type, TextId fro
   return op;
 }
 
-/// Gradient operators that look at axes of the gradient they are given, and of which Paddle's fail where the loss has several and
-/// the seed has one.
+/// Gradient operators that look at axes of the gradient they are given, and of which Paddle's fail where the loss has
+/// several and the seed has one.
 bool needsAxes(StringRef type) {
   return StringSwitch<bool>(type)
       .Cases("argsort", "flip", "kthvalue", "roll", "slice", "split", "strided_slice", "top_k_v2", "transpose2", true)

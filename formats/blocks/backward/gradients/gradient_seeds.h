@@ -1,4 +1,5 @@
-// The seeds of a gradient: operators that make the gradients of targets. Tested by tests/formats/blocks/backward/append_backward_test.cc
+// The seeds of a gradient: operators that make the gradients of targets. Tested by
+// tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
@@ -6,8 +7,8 @@
 
 namespace gradc {
 
-/// `fill_constant` of ones for a loss, a variable of `block`; marks the operator that computes the loss. A shape of ones
-/// becomes [1]; an unknown shape makes it `fill_any_like`.
+/// `fill_constant` of ones for a loss, a variable of `block`; marks the operator that computes the loss. A shape of
+/// ones becomes [1]; an unknown shape makes it `fill_any_like`.
 BlockOp makeLossSeed(Context &context, BlockProgram &program, GradientNames &names, uint32_t block, TextId loss);
 
 /// `fill_any_like` of ones for a target, a variable of `block`.

@@ -19,9 +19,10 @@ struct CallBegin {
 };
 
 /// Visits the operators of `block` from `begin.op` and, before each, those of its sub-block. Drops operators that write
-/// nothing, or read gradients of which none exists (NG-08). Sums lose operands that do not exist (AGG-12); EmptySum (E-45) if
-/// that leaves none. Names that a loop's gradient operator reads and writes exist within its block from the start (CF-14).
-/// Gradients of earlier calls, which `block` declares before `begin.variable`, do not exist for inner blocks.
+/// nothing, or read gradients of which none exists (NG-08). Sums lose operands that do not exist (AGG-12); EmptySum
+/// (E-45) if that leaves none. Names that a loop's gradient operator reads and writes exist within its block from the
+/// start (CF-14). Gradients of earlier calls, which `block` declares before `begin.variable`, do not exist for inner
+/// blocks.
 llvm::Error declareGradients(BlockProgram &program, uint32_t block, const CallBegin &begin, GradientMaker &maker,
                              GradientNames &names, GradientPlaces &places);
 

@@ -30,8 +30,8 @@ bool isRemovable(const BlockOp &op, NameSet &noGrad, const NameSet &targetGradie
   return true;
 }
 
-/// The operators as a graph of their values; each write of a name is a new value. To find the operators that may go, it follows
-/// values from the heads: operators that read no known value.
+/// The operators as a graph of their values; each write of a name is a new value. To find the operators that may go, it
+/// follows values from the heads: operators that read no known value.
 class Connections {
  public:
   Connections(const std::vector<BlockOp> &ops, const NameSet &known) : nodes(ops.size()) {
@@ -86,8 +86,8 @@ class Connections {
     values[entry->second].readers.push_back(i);
   }
 
-  /// The operators that depend only on the head's inputs, the head included; nothing if one on the way also reads another
-  /// value. An operator that depends only on one head belongs to no other, so all calls together are linear.
+  /// The operators that depend only on the head's inputs, the head included; nothing if one on the way also reads
+  /// another value. An operator that depends only on one head belongs to no other, so all calls together are linear.
   std::vector<uint32_t> followers(uint32_t head) {
     for (uint32_t input : nodes[head].inputs) values[input].readyFrom = head;
     std::vector<uint32_t> group = {head};

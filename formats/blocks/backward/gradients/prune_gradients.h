@@ -1,4 +1,5 @@
-// Removes gradient operators whose results are not needed. Tested by tests/formats/blocks/backward/append_backward_test.cc
+// Removes gradient operators whose results are not needed. Tested by
+// tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
@@ -6,29 +7,32 @@
 
 namespace gradc {
 
-/// Rules A and B (NG-02), in one sweep during which `noGrad`, the gradients that are not requested, grows; `targetGradients`
-/// never join it. Then fills each cut gradient that an operator reads with zeros before that operator (ZERO-07).
+/// Rules A and B (NG-02), in one sweep during which `noGrad`, the gradients that are not requested, grows;
+/// `targetGradients` never join it. Then fills each cut gradient that an operator reads with zeros before that operator
+/// (ZERO-07).
 void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
                   GradientNames &names);
 
-/// Fills with zeros each gradient that the owner of a gradient block reads but no operator has computed: those of values that a
-/// loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those that any operator reads.
-/// `known` are names that have a value before the first operator.
+/// Fills with zeros each gradient that the owner of a gradient block reads but no operator has computed: those of
+/// values that a loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those
+/// that any operator reads. `known` are names that have a value before the first operator.
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
                     GradientNames &names);
 
-/// In the gradient of a loop's body: a state that the step overwrites without reading it has a zero gradient before the step;
-/// only if no step runs, it has that of the final state. If the step reads a state and overwrites it with a value without a
-/// gradient, zeros replace the arriving gradient first, so that the sum for the preceding step leaves it out.
-/// For `recurrent`: the gradient of a step's initial state is zeros if no operator computes it: the preceding step reads it.
+/// In the gradient of a loop's body: a state that the step overwrites without reading it has a zero gradient before the
+/// step; only if no step runs, it has that of the final state. If the step reads a state and overwrites it with a value
+/// without a gradient, zeros replace the arriving gradient first, so that the sum for the preceding step leaves it out.
+/// For `recurrent`: the gradient of a step's initial state is zeros if no operator computes it: the preceding step
+/// reads it.
 void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
                     std::vector<BlockOp> &ops, GradientNames &names);
 
-/// Drops operators that depend only on values that are not computed, unless that would be all of them (NG-08). `known` are names
-/// that have a value before the first operator.
+/// Drops operators that depend only on values that are not computed, unless that would be all of them (NG-08). `known`
+/// are names that have a value before the first operator.
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known);
 
-/// Empties the blocks from `first` on, other than `kept`, that no operator owns any more: they use names that are not declared.
+/// Empties the blocks from `first` on, other than `kept`, that no operator owns any more: they use names that are not
+/// declared.
 void emptyLostBlocks(BlockProgram &program, size_t first, uint32_t kept);
 
 }  // namespace gradc

@@ -1,6 +1,6 @@
-// One walk over the operators. For each gradient it keeps the names of its arrivals since the last sum, and every place that
-// uses the gradient's own name: these are renamed when a second arrival makes the first one merely a part.
-// Tested by tests/formats/blocks/backward/append_backward_test.cc
+// One walk over the operators. For each gradient it keeps the names of its arrivals since the last sum, and every place
+// that uses the gradient's own name: these are renamed when a second arrival makes the first one merely a part. Tested
+// by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/backward/gradients/sum_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"
@@ -96,8 +96,8 @@ class Summer {
     known.latest = op.attrs;
   }
 
-  /// For a state that nothing reads after a loop, the result of the loop's gradient is the first arrival. So is what an operator
-  /// computes from a gradient handed to the block, which keeps its name.
+  /// For a state that nothing reads after a loop, the result of the loop's gradient is the first arrival. So is what an
+  /// operator computes from a gradient handed to the block, which keeps its name.
   void beginInPlace(Arrivals &known, const BlockOp &op, const NamePlace &place) {
     known.names.push_back(known.gradient);
     known.places.push_back(place);
@@ -157,8 +157,8 @@ class Summer {
          {names.texts.intern(type), std::move(inputs), {{names.texts.intern("Out"), {result}}}, context.attrs(attrs)}});
   }
 
-  /// Every writer of a gradient with several writers gets a name of its own, and the sum follows the last of them. The number of
-  /// the block is the unique id in the names.
+  /// Every writer of a gradient with several writers gets a name of its own, and the sum follows the last of them. The
+  /// number of the block is the unique id in the names.
   void runByOperators() {
     for (uint32_t i = 0; i < ops.size(); ++i)
       for (uint32_t s = 0; s < ops[i].outputs.size(); ++s)

@@ -1,5 +1,5 @@
-// The gradients of arrays whose elements are written or read more than once, and of those where Paddle's form is right: what the
-// emitted operators compute, against central differences.
+// The gradients of arrays whose elements are written or read more than once, and of those where Paddle's form is right:
+// what the emitted operators compute, against central differences.
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/blocks/backward_programs.h"
 
@@ -190,7 +190,8 @@ TEST(ArrayGradient, CF_14_PaddlesFormWhereEachElementIsWrittenAndReadOnce) {
   EXPECT_FALSE(isAddedUp(p));
 }
 
-/// a = [p, sin(p), 0]; s = p; for (i = 0; i < 2;) { s = s · a[i]; i = i + 1 }, in `depth` loops of which the outer ones run once.
+/// a = [p, sin(p), 0]; s = p; for (i = 0; i < 2;) { s = s · a[i]; i = i + 1 }, in `depth` loops of which the outer ones
+/// run once.
 void addCaptured(ArrayProgram &p, uint32_t depth, const std::vector<std::string> &states) {
   p.array("a");
   for (int i = 0; i < 2; ++i) p.number("i" + std::to_string(i), i);

@@ -1,5 +1,5 @@
-// Programs that contain their gradient, as graphs: what the emitted operators compute is what the gradient engine computes of
-// the forward program.
+// Programs that contain their gradient, as graphs: what the emitted operators compute is what the gradient engine
+// computes of the forward program.
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_programs.h"
@@ -216,8 +216,8 @@ std::string wrongDifferences(Context &context, const BlockFile &file) {
   return problem;
 }
 
-/// The program as it comes back from its file, which must be written again byte for byte, and as a protocol buffer, which
-/// must hold the same but for the order of parameters. Nothing where a file differs.
+/// The program as it comes back from its file, which must be written again byte for byte, and as a protocol buffer,
+/// which must hold the same but for the order of parameters. Nothing where a file differs.
 std::optional<BlockProgram> fromFiles(Context &context, const BlockProgram &program) {
   auto sorted = [](BlockFile file) {
     llvm::sort(file.program.parameters, [&](const BlockParameter &a, const BlockParameter &b) {
@@ -337,8 +337,8 @@ void appendOverwriting(Context &context, BlockProgram &program, uint64_t seed, A
       context.attrs({{"reduce_all", boolAttrText(true)}});
 }
 
-/// Empty where a second call, on a program that has gone on and overwritten what the first one's gradients read, gives the
-/// gradient of the second loss, and leaves that of the first one as it was.
+/// Empty where a second call, on a program that has gone on and overwritten what the first one's gradients read, gives
+/// the gradient of the second loss, and leaves that of the first one as it was.
 std::string secondDisagreement(uint64_t seed, const BlockDraw &draw) {
   TestContext context;
   BlockFile first, second;
@@ -394,8 +394,8 @@ TEST(BlockBackward, DrawnNestedProgramsAreTheGradient) {
     EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
 }
 
-/// A drawn program and a call for the gradients of two flagged targets, with respect to parameters and to variables that
-/// nothing marks as data.
+/// A drawn program and a call for the gradients of two flagged targets, with respect to parameters and to variables
+/// that nothing marks as data.
 BlockFile drawnCall(Context &context, uint64_t seed, const BlockDraw &draw) {
   BlockFile file;
   file.program = drawBlocks(context, seed, draw);

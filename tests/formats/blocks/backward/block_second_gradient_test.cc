@@ -1,5 +1,5 @@
-// The gradient of what an emitted gradient computes, through loops and branches: Paddle has no gradient of `while_grad` and
-// `conditional_block_grad`, and an emitted program has none; as a graph it has.
+// The gradient of what an emitted gradient computes, through loops and branches: Paddle has no gradient of `while_grad`
+// and `conditional_block_grad`, and an emitted program has none; as a graph it has.
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_runs.h"
@@ -70,7 +70,8 @@ Value variableNamed(const Graph &graph, StringRef name) {
   return Value();
 }
 
-/// The gradient of the sum of all first gradients with respect to the parameters; empty for those that it does not depend on.
+/// The gradient of the sum of all first gradients with respect to the parameters; empty for those that it does not
+/// depend on.
 Expected<std::vector<std::vector<double>>> secondGradients(Context &context, const FirstGradients &first,
                                                            ArrayRef<NamedArray> bindings) {
   GradientRequest request;
@@ -106,8 +107,8 @@ double sumOfFirst(Context &context, const FirstGradients &first, ArrayRef<NamedA
   return sum;
 }
 
-/// Empty where the second gradients of both forms agree, and the first element of each with a central difference of the first
-/// gradients of the emitted program.
+/// Empty where the second gradients of both forms agree, and the first element of each with a central difference of the
+/// first gradients of the emitted program.
 std::string disagreement(uint64_t seed, const BlockDraw &draw) {
   TestContext context;
   const BlockProgram program = drawBlocks(context, seed, draw);

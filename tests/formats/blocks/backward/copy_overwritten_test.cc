@@ -52,8 +52,8 @@ TEST(CopyOverwritten, IR_12_WhereNothingIsLostNothingChanges) {
     EXPECT_EQ(after(text), text);
 }
 
-// Paddle takes the gradient of what a branch reads from variables that the gradient block declares itself. That of a state
-// is declared outside, where it arrives.
+// Paddle takes the gradient of what a branch reads from variables that the gradient block declares itself. That of a
+// state is declared outside, where it arrives.
 TEST(CopyOverwritten, D_16_ABranchThatWritesAStateReadsACopyOfIt) {
   constexpr StringLiteral text = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\n"
                                  "block 1 in 0\nconditional_block:2 Cond=cgo Input=s,p -> Out=s Scope=cscope\n"

@@ -1,4 +1,5 @@
-// Gradient operators of a program by themselves: those whose slots are wrong, and one that is computed without its forward operator.
+// Gradient operators of a program by themselves: those whose slots are wrong, and one that is computed without its
+// forward operator.
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_programs.h"

@@ -1,5 +1,5 @@
-// Steps that Paddle 2.6.2 has added and run (testdata/paddle_steps, made by tests/oracles/paddle_record.py): what minimize adds is what
-// Paddle adds, operator for operator, and leaves what Paddle left in parameters and states.
+// Steps that Paddle 2.6.2 has added and run (testdata/paddle_steps, made by tests/oracles/paddle_record.py): what
+// minimize adds is what Paddle adds, operator for operator, and leaves what Paddle left in parameters and states.
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_runs.h"
 #include "tests/support/blocks/recorded_arrays.h"

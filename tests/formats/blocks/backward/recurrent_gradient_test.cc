@@ -1,4 +1,5 @@
-// The gradient of `recurrent` as a program: the operators of Paddle's maker, which are what the gradient engine computes.
+// The gradient of `recurrent` as a program: the operators of Paddle's maker, which are what the gradient engine
+// computes.
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/recurrent_programs.h"
 
@@ -201,7 +202,8 @@ TEST(RecurrentGradient, CF_18_AnOutputThatNobodyReads) {
   expectBothWays(p, "z");
 }
 
-/// s = the mean of the rows of tanh(h · w + x), by a `recurrent` in block `around`: x and h0 are what it is given, y is stacked.
+/// s = the mean of the rows of tanh(h · w + x), by a `recurrent` in block `around`: x and h0 are what it is given, y is
+/// stacked.
 void addInner(RecurrentProgram &p, uint32_t around, const std::string &x, const std::string &h0,
               const std::string &mean) {
   p.steps = addBlock(p.program, around, {});
