@@ -1,9 +1,9 @@
 // Backward: collect the history of the ys, find or compile the plan for its structure, run it, deliver the gradients to
 // their marks, clear the history. Until delivery nothing of the user's has changed (RET-05). Tested by
 // tests/imperative/imperative_test.cc
-#include "imperative/deep_stack.h"
-#include "imperative/plans/replay.h"
-#include "imperative/tape/heap_bytes.h"
+#include "imperative/plans/deep_stack.h"
+#include "imperative/replay.h"
+#include "imperative/tape/tape_shapes.h"
 
 #include "runtime/executor/bindings.h"
 #include "runtime/executor/failures.h"

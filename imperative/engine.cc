@@ -2,7 +2,7 @@
 #include "imperative/engine.h"
 
 #include "imperative/tape/function_op.h"
-#include "imperative/tape/heap_bytes.h"
+#include "imperative/tape/tape_shapes.h"
 
 #include "runtime/executor/bindings.h"
 

@@ -4,9 +4,9 @@
 #include "imperative/host_run.h"
 #include "imperative/imperative.h"
 #include "imperative/plans/plan_cache.h"
-#include "imperative/tape/heap_bytes.h"
 #include "imperative/tape/signature.h"
 #include "imperative/tape/tape.h"
+#include "imperative/tape/tape_shapes.h"
 #include "ir/base/dense_map.h"
 #include "runtime/executor/failures.h"
 

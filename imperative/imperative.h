@@ -17,14 +17,13 @@
 // tests/imperative/imperative_test.cc
 #pragma once
 
-#include "imperative/function.h"
 #include "imperative/hooks.h"
-#include "imperative/tape/call_site.h"
+#include "imperative/plans/policies.h"
+#include "imperative/tape/function.h"
 #include "imperative/tape/kind.h"
 #include "imperative/tape/modes.h"
 #include "imperative/tape/tensor.h"
 #include "ir/graph/context.h"
-#include "passes/gradient/gradient.h"
 #include "runtime/executor/executor.h"
 
 #include <memory>
@@ -50,14 +49,6 @@ struct ImperativeOptions {
 
 /// P-07: a second backward over the same history is an error, or allowed if no value was released.
 enum class SecondBackward : uint8_t { Strict, Lenient };
-
-/// How gradients are built (spec §0). P-09, integers, is a policy of the Imperative.
-struct TapePolicies {
-  ControlOnlyPolicy controlOnly = ControlOnlyPolicy::Unused;  // P-05
-  ReachPolicy reach = ReachPolicy::Ignore;                    // P-06
-  uint32_t sumCap = 8;                                        // P-08
-  ChainPolicy chain = ChainPolicy::FromCap;
-};
 
 struct BackwardOptions {
   HeldTensors heads = {};                    // one per y, no tensor for a gap; empty: all gaps

@@ -2,7 +2,7 @@
 // its operands on a tape of that structure. Tested by tests/imperative/memory/imperative_cache_test.cc
 #pragma once
 
-#include "imperative/imperative.h"
+#include "imperative/plans/policies.h"
 #include "imperative/tape/collect.h"
 #include "passes/order/split_gradient.h"
 #include "runtime/executor/failures.h"

@@ -1,6 +1,6 @@
 // The heap memory of compiled backwards. Tested by tests/imperative/memory/imperative_memory_test.cc
 #include "imperative/plans/plan.h"
-#include "imperative/tape/heap_bytes.h"
+#include "imperative/tape/tape_shapes.h"
 
 namespace gradc {
 namespace {

@@ -1,7 +1,7 @@
 // Tested by tests/imperative/memory/imperative_cache_test.cc
 #include "imperative/plans/plan_cache.h"
 
-#include "runtime/executor/release.h"
+#include "ir/base/release.h"
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"

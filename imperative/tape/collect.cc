@@ -1,7 +1,7 @@
 // Tested by tests/imperative/memory/imperative_cache_test.cc
 #include "imperative/tape/collect.h"
 
-#include "imperative/tape/heap_bytes.h"
+#include "imperative/tape/tape_shapes.h"
 
 #include "ir/base/error.h"
 

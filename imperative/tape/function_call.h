@@ -2,7 +2,7 @@
 // Tested by tests/imperative/imperative_function_test.cc
 #pragma once
 
-#include "imperative/function.h"
+#include "imperative/tape/function.h"
 
 #include <mutex>
 

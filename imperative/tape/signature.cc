@@ -4,7 +4,7 @@
 #include "imperative/tape/signature.h"
 
 #include "imperative/tape/function_op.h"
-#include "imperative/tape/heap_bytes.h"
+#include "imperative/tape/tape_shapes.h"
 
 #include "imperative/tape/storage.h"
 #include "ir/graph/graph_builder.h"

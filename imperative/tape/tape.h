@@ -5,7 +5,6 @@
 // tests/imperative/imperative_test.cc
 #pragma once
 
-#include "imperative/tape/call_site.h"
 #include "imperative/tape/kind.h"
 #include "imperative/tape/tensor.h"
 #include "ir/base/ids.h"

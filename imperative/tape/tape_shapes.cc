@@ -1,8 +1,6 @@
 // Tested by tests/imperative/memory/imperative_growth_test.cc
 #include "imperative/tape/tape_shapes.h"
 
-#include "imperative/tape/heap_bytes.h"
-
 #include <cstdlib>
 #include <cstring>
 #include <new>

@@ -9,11 +9,21 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
 namespace gradc {
+
+/// The heap memory of a list, as glibc's malloc counts it: a header of 8 bytes, in units of 16, at least 32.
+constexpr size_t heapBlock(size_t bytes) { return bytes == 0 ? 0 : std::max<size_t>(32, (bytes + 8 + 15) / 16 * 16); }
+
+/// For vectors, without what their elements own.
+template <class... Lists> size_t heapBytesOf(const Lists &...lists) {
+  return (size_t{0} + ... + heapBlock(lists.capacity() * sizeof(*lists.data())));
+}
 
 class TapeShapes {
  public:

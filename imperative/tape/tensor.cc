@@ -1,8 +1,8 @@
 // Tested by tests/imperative/imperative_test.cc
 #include "imperative/tape/tensor.h"
 
-#include "imperative/tape/heap_bytes.h"
 #include "imperative/tape/tape.h"
+#include "imperative/tape/tape_shapes.h"
 #include "ir/base/error.h"
 #include "runtime/executor/bindings.h"
 

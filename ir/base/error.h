@@ -112,7 +112,7 @@ struct Place {
 };
 
 /// What the user can request instead. Notes put it in the library's terms; a front end puts it in those of its user
-/// (tools/gradc/remedies.h has the flags).
+/// (tools/gradc/common/remedies.h has the flags).
 enum class Remedy : uint8_t {
   None,
   SaveOverwritten,      // copies of overwritten values

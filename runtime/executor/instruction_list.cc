@@ -3,7 +3,7 @@
 #include "runtime/executor/instructions.h"
 
 #include "ir/base/error.h"
-#include "runtime/executor/release.h"
+#include "ir/base/release.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -3,10 +3,10 @@
 #include "runtime/session/session_state.h"
 
 #include "ir/base/error.h"
+#include "ir/base/release.h"
 #include "passes/order/order_mutation.h"
 #include "runtime/arrays/elements.h"
 #include "runtime/executor/machine_memory.h"
-#include "runtime/executor/release.h"
 #include "runtime/executor/run_errors.h"
 #include "runtime/executor/short_rows.h"
 #include "runtime/fusion/fusion.h"

@@ -1,5 +1,5 @@
 // Backwards inside of backwards, deeper than a stack (TA-81). GRADC_TAPE_DEPTH says how deep.
-#include "imperative/deep_stack.h"
+#include "imperative/plans/deep_stack.h"
 #include "imperative/engine.h"
 #include "tests/support/runs/host_functions.h"
 #include "tests/support/sanitizers.h"

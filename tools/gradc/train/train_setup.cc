@@ -1,6 +1,6 @@
 // Tested by tests/tools/train_cli_test.cc
+#include "tools/gradc/common/run_inputs.h"
 #include "tools/gradc/train/train_setup.h"
-#include "tools/gradc/verbs/run_inputs.h"
 
 #include "ir/base/error.h"
 #include "runtime/executor/keys.h"

@@ -1,7 +1,7 @@
 // Turns the flags of `train` into examples and options. Tested by tests/tools/train_cli_test.cc
 #pragma once
 
-#include "tools/gradc/tool.h"
+#include "tools/gradc/common/tool.h"
 
 #include "runtime/training/trainer.h"
 

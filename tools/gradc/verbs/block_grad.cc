@@ -1,7 +1,7 @@
 // Tested by tests/tools/golden_test.cc, cases F_blocks_*
 #include "tools/gradc/verbs/block_grad.h"
 
-#include "tools/gradc/verbs/block_input.h"
+#include "tools/gradc/common/block_input.h"
 
 #include "formats/blocks/backward/append_backward.h"
 #include "formats/blocks/backward/minimize.h"

@@ -1,7 +1,7 @@
 // `gradc grad` of a program of blocks. Tested by tests/tools/golden_test.cc, cases F_blocks_*
 #pragma once
 
-#include "tools/gradc/tool.h"
+#include "tools/gradc/common/tool.h"
 
 #include "formats/blocks/graph/block_gradient.h"
 

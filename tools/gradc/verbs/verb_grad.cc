@@ -1,6 +1,6 @@
 // `gradc grad`: the gradient of a graph, as a graph. Tested by tests/tools/cli_test.cc and testdata/cli.
-#include "tools/gradc/gradient_flags.h"
-#include "tools/gradc/variable_hints.h"
+#include "tools/gradc/common/gradient_flags.h"
+#include "tools/gradc/common/variable_hints.h"
 #include "tools/gradc/verbs/block_grad.h"
 #include "tools/gradc/verbs/verbs.h"
 

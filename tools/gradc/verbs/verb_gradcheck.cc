@@ -1,8 +1,8 @@
 // `gradc gradcheck`: gradients against central differences. Tested by tests/tools/cli_test.cc
 #include "drawing/table.h"
-#include "tools/gradc/gradient_flags.h"
+#include "tools/gradc/common/gradient_flags.h"
+#include "tools/gradc/common/run_inputs.h"
 #include "tools/gradc/train/progress.h"
-#include "tools/gradc/verbs/run_inputs.h"
 #include "tools/gradc/verbs/verbs.h"
 
 #include "ir/base/error.h"

@@ -1,5 +1,5 @@
 // `gradc opt`: passes that a user requests by name. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/variable_hints.h"
+#include "tools/gradc/common/variable_hints.h"
 #include "tools/gradc/verbs/verbs.h"
 
 #include "ops/registry.h"

@@ -1,7 +1,7 @@
 // `gradc run`: executes a graph. Tested by tests/tools/cli_test.cc
 #include "drawing/table.h"
+#include "tools/gradc/common/run_inputs.h"
 #include "tools/gradc/train/progress.h"
-#include "tools/gradc/verbs/run_inputs.h"
 #include "tools/gradc/verbs/run_profile.h"
 #include "tools/gradc/verbs/verbs.h"
 

@@ -2,7 +2,7 @@
 // Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/tool.h"
+#include "tools/gradc/common/tool.h"
 
 namespace gradc {
 

@@ -1,5 +1,5 @@
 // HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative/imperative_anomaly_test.cc
-#include "imperative/plans/replay.h"
+#include "imperative/replay.h"
 #include "ir/graph/effects.h"
 #include "ir/tensor/half.h"
 

@@ -1,7 +1,7 @@
 // The rows of the flags that describe a gradient request. Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/options.h"
+#include "tools/gradc/common/options.h"
 
 namespace gradc {
 

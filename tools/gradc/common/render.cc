@@ -1,8 +1,8 @@
 // Rendering of messages. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/render.h"
+#include "tools/gradc/common/render.h"
 
 #include "drawing/table.h"
-#include "tools/gradc/remedies.h"
+#include "tools/gradc/common/remedies.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"

@@ -1,5 +1,5 @@
 // Tested by tests/tools/train_cli_test.cc
-#include "tools/gradc/flag_values.h"
+#include "tools/gradc/common/flag_values.h"
 
 using namespace llvm;
 

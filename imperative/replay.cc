@@ -1,5 +1,5 @@
 // Tested by tests/imperative/imperative_test.cc
-#include "imperative/plans/replay.h"
+#include "imperative/replay.h"
 
 #include "imperative/tape/function_op.h"
 #include "runtime/executor/failures.h"

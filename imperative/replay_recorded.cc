@@ -1,6 +1,6 @@
 // Replays the gradient graph call by call, on the values of the tape with their history. The calls are recorded in
 // turn, so every order works like the first. Tested by tests/imperative/imperative_order_test.cc
-#include "imperative/plans/replay.h"
+#include "imperative/replay.h"
 
 #include "imperative/tape/function_op.h"
 #include "ir/base/dense_map.h"

@@ -1,5 +1,5 @@
 // Tested by tests/imperative/memory/imperative_deep_test.cc
-#include "imperative/deep_stack.h"
+#include "imperative/plans/deep_stack.h"
 
 #include "ir/base/error.h"
 

@@ -1,5 +1,5 @@
 // Tested by tests/tools/cli_test.cc
-#include "tools/gradc/variable_hints.h"
+#include "tools/gradc/common/variable_hints.h"
 
 #include "llvm/ADT/StringMap.h"
 

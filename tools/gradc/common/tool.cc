@@ -1,6 +1,6 @@
 // Reading, hints, writing. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/tool.h"
-#include "tools/gradc/verbs/block_input.h"
+#include "tools/gradc/common/block_input.h"
+#include "tools/gradc/common/tool.h"
 
 #include "formats/json/writer.h"
 #include "ir/rules/verify.h"

@@ -1,7 +1,7 @@
 // Tested by tests/tools/cli_test.cc
-#include "tools/gradc/grad_flags.h"
+#include "tools/gradc/common/grad_flags.h"
 
-#include "tools/gradc/flag_values.h"
+#include "tools/gradc/common/flag_values.h"
 
 using namespace llvm;
 

@@ -2,10 +2,10 @@
 // Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/options.h"
-#include "tools/gradc/output.h"
-#include "tools/gradc/reference/names.h"
-#include "tools/gradc/render.h"
+#include "tools/gradc/common/names.h"
+#include "tools/gradc/common/options.h"
+#include "tools/gradc/common/output.h"
+#include "tools/gradc/common/render.h"
 
 #include "formats/blocks/files/block_file.h"
 #include "formats/json/reader.h"

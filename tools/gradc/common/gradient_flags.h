@@ -1,7 +1,7 @@
 // Turns the flags of `grad` and `gradcheck` into a GradientRequest. Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/tool.h"
+#include "tools/gradc/common/tool.h"
 
 namespace gradc {
 

@@ -1,5 +1,5 @@
 // The table of remedies.
-#include "tools/gradc/remedies.h"
+#include "tools/gradc/common/remedies.h"
 
 using namespace llvm;
 

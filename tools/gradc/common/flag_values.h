@@ -2,7 +2,7 @@
 // Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/options.h"
+#include "tools/gradc/common/options.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

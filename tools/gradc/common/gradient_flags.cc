@@ -1,6 +1,6 @@
 // Entries of the command line as a gradient request. Tested by tests/tools/cli_test.cc
 #include "drawing/table.h"
-#include "tools/gradc/gradient_flags.h"
+#include "tools/gradc/common/gradient_flags.h"
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"

@@ -5,7 +5,7 @@
 // here. Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/train/train_flags.h"
+#include "tools/gradc/common/train_flags.h"
 
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"

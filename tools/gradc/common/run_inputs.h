@@ -1,7 +1,7 @@
 // Values for variables from --input and --inputs. Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "tools/gradc/tool.h"
+#include "tools/gradc/common/tool.h"
 
 #include "runtime/session/session.h"
 

@@ -1,7 +1,7 @@
 // A program of blocks as the graph that verbs work on. Tested by tests/tools/golden_test.cc, cases F_blocks_*
 #pragma once
 
-#include "tools/gradc/tool.h"
+#include "tools/gradc/common/tool.h"
 
 #include "formats/blocks/graph/graph_of_blocks.h"
 

@@ -1,5 +1,5 @@
 // Reading of NPY and NPZ bindings. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/verbs/run_inputs.h"
+#include "tools/gradc/common/run_inputs.h"
 
 #include "runtime/kernels/core/processors.h"
 

@@ -1,5 +1,5 @@
 // Resolution of entries. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/reference/names.h"
+#include "tools/gradc/common/names.h"
 
 #include "drawing/table.h"
 

@@ -1,5 +1,5 @@
 // Tested by tests/tools/golden_test.cc, cases F_blocks_*
-#include "tools/gradc/verbs/block_input.h"
+#include "tools/gradc/common/block_input.h"
 
 #include "formats/blocks/program/block_attrs.h"
 

@@ -1,5 +1,5 @@
 // Atomic output, and what happens to it when the process dies. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/output.h"
+#include "tools/gradc/common/output.h"
 
 #include "ir/base/error.h"
 

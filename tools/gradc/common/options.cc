@@ -1,9 +1,9 @@
 // The flag table and its parser. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/options.h"
+#include "tools/gradc/common/options.h"
 
-#include "tools/gradc/flag_values.h"
-#include "tools/gradc/grad_flags.h"
-#include "tools/gradc/reference/names.h"
+#include "tools/gradc/common/flag_values.h"
+#include "tools/gradc/common/grad_flags.h"
+#include "tools/gradc/common/names.h"
 
 #include "ir/base/error.h"
 

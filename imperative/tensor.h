@@ -1,0 +1,4 @@
+// Tensors of the tape, under the path that hosts know.
+#pragma once
+
+#include "imperative/tape/tensor.h"
