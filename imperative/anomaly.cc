@@ -2,6 +2,7 @@
 #include "imperative/replay.h"
 #include "ir/graph/effects.h"
 #include "ir/tensor/half.h"
+#include "ir/rules/run_flow.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -76,22 +76,6 @@ struct BodyFlow {
 inline bool isUnreadInside(const NodeKind &kind, size_t input) { return !kind.flow->isRead[input]; }
 inline bool isMutatedInside(const NodeKind &kind, size_t input) { return kind.flow->isMutated[input]; }
 
-/// OpDef::shape and OpDef::dtype of operators with a flow: through the bodies, both ways (INF-16). Sliced operands and
-/// stacked outputs have one length (E-27), a state keeps its shape and type (E-28), a decision has one element and
-/// branches agree (E-29).
-void inferFlowShapes(ShapeInference &s);
-void inferFlowTypes(DTypeInference &t);
-
-/// OpDef::kernel of operators with a flow: runs the bodies. The random numbers of a step depend on the node's key and
-/// the row.
-void runFlow(const KernelCall &call);
-/// Bytes that runFlow needs besides the workspace of the bodies: two alternating buffers per state, or one if it is in
-/// place. A requested output serves as one of them. Endless beyond 64 bits.
-Dim flowWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<Request> requests);
-/// By head of a body, Write or Null: whether it must be computed, because its output is requested, the next step reads
-/// it, or it is a decision. Linear.
-std::vector<Request> headRequests(const BodyFlow &flow, size_t body, size_t numHeads, llvm::ArrayRef<Request> requests);
-
 /// The variables of a body, in id order.
 std::vector<NodeId> bodyInputs(const Graph &body);
 

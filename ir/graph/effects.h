@@ -22,8 +22,4 @@ inline KindRef withoutEffects(Context &context, const KindRef &kind) {
   return llvm::cantFail(context.kindLike(*kind, context.withAttrs(kind->attrs, {{kShapeOnly, "True"}}), kind->bodies));
 }
 
-/// Whether a loop that may end early leaves the rows of this stacked output unwritten for steps that do not run: true
-/// for outputs added for a gradient and for those in attribute `short_out_data`. Other outputs have zeros there.
-bool isShortOutput(const NodeKind &kind, uint32_t output);
-
 }  // namespace gradc

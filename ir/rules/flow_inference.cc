@@ -1,6 +1,8 @@
 // Shapes and types through bodies, in both directions. Tested by tests/ops/control_flow_test.cc
-#include "ir/graph/bodies.h"
+#include "ir/rules/flow_inference.h"
+
 #include "ir/graph/body_flow.h"
+#include "ir/graph/bodies.h"
 #include "ir/rules/inference.h"
 
 using namespace llvm;

@@ -1,4 +1,6 @@
 // The kernel of loops, branches and calls. Tested by tests/ops/control_flow_test.cc
+#include "ir/rules/run_flow.h"
+
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
 #include "ir/rules/decision.h"

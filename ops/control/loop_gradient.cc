@@ -6,6 +6,7 @@
 #include "ops/kit/primitives.h"
 
 #include "ir/graph/effects.h"
+#include "ir/rules/run_flow.h"
 
 #include "llvm/ADT/DenseSet.h"
 

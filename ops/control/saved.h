@@ -3,6 +3,8 @@
 
 #include "ir/graph/body_flow.h"
 #include "ops/kit/families.h"
+#include "ir/rules/flow_inference.h"
+#include "ir/rules/run_flow.h"
 
 namespace gradc {
 

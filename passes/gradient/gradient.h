@@ -141,12 +141,6 @@ struct GradientResult {
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
-/// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same
-/// x. `options.inference` is of `graph` and carried over to every order. `wrt` of the result is that of order K.
-llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph,
-                                                    const GradientRequest &request, const GradientOptions &options,
-                                                    uint32_t order);
-
 /// Targets of `--wrt all`: arguments (not aux) that can carry gradient; the others are listed by name with a reason.
 struct AllTargets {
   std::vector<GradientTarget> targets;

@@ -6,7 +6,7 @@
 // again, unless the pair is an identity. Tested by tests/passes/check_plan_test.cc
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"

@@ -9,6 +9,7 @@
 #include "ir/tensor/tensor.h"
 
 #include "ir/base/dense_map.h"
+#include "ir/rules/run_flow.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 

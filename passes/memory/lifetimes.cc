@@ -2,7 +2,7 @@
 #include "passes/memory/lifetimes.h"
 
 #include "passes/memory/workspace.h"
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"

@@ -3,7 +3,7 @@
 // Two methods: in time order, best fit with coalescing, in n log n; and, if the graph is small enough for a quadratic
 // method, largest first, at the lowest offset that is free over the whole lifetime. The smaller arena wins.
 // Tested by tests/passes/plan_memory_test.cc
-#include "passes/memory/lifetimes.h"
+#include "passes/memory/place_intervals.h"
 
 #include "llvm/ADT/STLExtras.h"
 

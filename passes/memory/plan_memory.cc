@@ -5,6 +5,7 @@
 #include "ir/base/out_of_memory.h"
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
+#include "passes/memory/place_intervals.h"
 
 #include "llvm/ADT/STLExtras.h"
 

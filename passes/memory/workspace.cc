@@ -1,6 +1,6 @@
 // Tested by tests/passes/plan_memory_test.cc
 #include "passes/memory/workspace.h"
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 
 #include "ir/base/error.h"
 #include "ir/rules/widening.h"

@@ -1,5 +1,5 @@
 // One sweep over the edges. Tested by tests/passes/requests_test.cc
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 
 #include "ir/graph/effects.h"
 

@@ -1,7 +1,9 @@
 // Which outputs are requested, and how: one request per entry, from the heads and the reads of a graph (REQ-*, RC-*).
+// And which nodes a run skips therefore.
 #pragma once
 
 #include "ir/graph/tables.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/Support/Error.h"
 
@@ -15,5 +17,13 @@ struct RequestTable {
 /// `headRequests` has one request per head or is empty (all Write). A head with request Null keeps only what other
 /// readers need. Linear.
 RequestTable countRequests(const Graph &graph, llvm::ArrayRef<Request> headRequests);
+
+/// RUN-01: whether the node does not run because none of its outputs is requested and it has no effects. Its inputs are
+/// then not counted as read (RequestTable::reads). False for variables.
+bool isUnwanted(const Graph &graph, const RequestTable &requests, NodeId n);
+
+/// RUN-01: whether the executor skips an operator, which then needs no workspace: none of its requested outputs has an
+/// element, and it has no effects.
+bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n);
 
 }  // namespace gradc

@@ -4,7 +4,7 @@
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/rules/inference.h"
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 #include "runtime/executor/body_runner.h"
 #include "runtime/executor/instructions.h"
 #include "runtime/executor/run_errors.h"

@@ -2,6 +2,7 @@
 
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
+#include "ir/rules/run_flow.h"
 
 #include "llvm/Support/MathExtras.h"
 

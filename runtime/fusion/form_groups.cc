@@ -10,7 +10,7 @@
 
 #include "ops/elementwise/activation.h"
 #include "ops/normalization/batch_norm.h"
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc, tests/runtime/kernels/filter_tiles_test.cc
 #include "runtime/kernels/layout_settlement.h"
 
-#include "passes/order/unwanted.h"
+#include "passes/order/requests.h"
 
 #include "runtime/kernels/dnnl/weight_reorder.h"
 

@@ -10,6 +10,7 @@
 #include "tests/conformance_samples/samples.h"
 #include "tests/fuzz/draw_values.h"
 #include "tests/fuzz/flow_donors.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <set>
 

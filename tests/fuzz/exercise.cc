@@ -13,6 +13,7 @@
 #include "passes/memory/plan_memory.h"
 #include "passes/order/order_mutation.h"
 #include "tools/diff/diff.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringMap.h"
 

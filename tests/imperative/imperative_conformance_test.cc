@@ -7,6 +7,7 @@
 #include "tests/support/runs/imperative.h"
 #include "tests/support/runs/imperative_arrays.h"
 #include "tests/support/test_graph.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

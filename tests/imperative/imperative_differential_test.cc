@@ -9,6 +9,7 @@
 #include "tests/support/runs/imperative.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 

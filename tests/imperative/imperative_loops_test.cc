@@ -5,6 +5,7 @@
 #include "tests/support/ops/op_table.h"
 #include "tests/support/runs/imperative.h"
 #include "tests/support/runs/loops.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <cmath>
 

@@ -19,6 +19,7 @@
 #include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
 #include "tests/support/written.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 using namespace llvm;
 

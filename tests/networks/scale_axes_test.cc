@@ -22,6 +22,7 @@
 #include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/verify.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 #include "tests/support/test_graph.h"
 
 #include "ir/graph/graph_builder.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

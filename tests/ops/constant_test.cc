@@ -8,6 +8,7 @@
 #include "runtime/session/session.h"
 
 #include "gtest/gtest.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 using namespace llvm;
 

@@ -10,6 +10,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"
 #include "passes/lowering/lower_to.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -5,6 +5,8 @@
 #include "passes/order/order_mutation.h"
 #include "tests/support/runs/loops.h"
 #include "tests/support/small_ops.h"
+#include "ir/rules/flow_inference.h"
+#include "ir/rules/run_flow.h"
 
 #include <gtest/gtest.h>
 

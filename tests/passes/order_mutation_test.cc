@@ -8,6 +8,7 @@
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
 #include "passes/order/order_mutation.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include "passes/memory/plan_memory.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
+#include "passes/memory/place_intervals.h"
 
 #include <gtest/gtest.h>
 

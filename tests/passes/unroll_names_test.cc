@@ -5,6 +5,8 @@
 #include "ir/rules/kernel.h"
 #include "tests/support/runs/linear_time.h"
 #include "tests/support/runs/unrolled.h"
+#include "ir/rules/flow_inference.h"
+#include "ir/rules/run_flow.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include "tests/support/ops/half_values.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

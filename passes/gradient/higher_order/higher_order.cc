@@ -1,6 +1,5 @@
-// Repeated differentiation. Tested by tests/passes/gradient/higher_order_test.cc
-#include "passes/gradient/gradient.h"
-#include "passes/gradient/higher_order/retain_inside.h"
+// Tested by tests/passes/gradient/higher_order_test.cc
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "ir/base/dense_map.h"
 #include "ir/base/out_of_memory.h"

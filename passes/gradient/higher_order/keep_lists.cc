@@ -5,6 +5,7 @@
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/graph_builder.h"
 #include "passes/order/requests.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -23,11 +23,4 @@ using MoreOutputs = llvm::Expected<KindRef>(Context &context, const NodeKind &ki
 llvm::Expected<Graph> retainInside(Context &context, const Graph &gradient, llvm::ArrayRef<std::string> paths,
                                    MoreOutputs *moreOutputs);
 
-/// buildGradientOfOrder for a graph with marks: applies retainInside after the first order, so retained gradients are
-/// of order 1.
-llvm::Expected<GradientResult> buildGradientRetaining(Context &context, const Graph &graph,
-                                                      const GradientRequest &request, const GradientOptions &options,
-                                                      uint32_t order, llvm::ArrayRef<std::string> paths,
-                                                      MoreOutputs *moreOutputs);
-
 }  // namespace gradc

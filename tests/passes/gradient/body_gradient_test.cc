@@ -7,6 +7,7 @@
 #include "passes/inference/infer.h"
 #include "passes/order/order_mutation.h"
 #include "tests/support/runs/loops.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringSet.h"
 

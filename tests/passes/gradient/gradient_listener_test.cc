@@ -3,6 +3,7 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 
 #include "passes/gradient/fluid_names.h"
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringSet.h"
 

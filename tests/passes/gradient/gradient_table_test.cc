@@ -5,6 +5,7 @@
 
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/table.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringSet.h"
 

@@ -8,6 +8,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/runs/requests.h"
 #include "tests/support/tensors.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 
 #include "passes/gradient/gradient.h"
 #include "runtime/session/session.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

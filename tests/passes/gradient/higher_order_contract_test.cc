@@ -7,6 +7,7 @@
 #include "passes/gradient/gradient.h"
 #include "runtime/arrays/elements.h"
 #include "runtime/session/session.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringSet.h"
 

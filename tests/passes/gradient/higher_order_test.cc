@@ -5,6 +5,7 @@
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

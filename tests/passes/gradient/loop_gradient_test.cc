@@ -8,6 +8,7 @@
 #include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"
 #include "tests/support/small_ops.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

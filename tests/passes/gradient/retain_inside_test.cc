@@ -6,6 +6,7 @@
 #include "passes/lowering/lower_to.h"
 #include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 #include "tests/support/test_graph.h"
 
 #include "gtest/gtest.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 using namespace llvm;
 

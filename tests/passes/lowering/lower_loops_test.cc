@@ -11,6 +11,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/ops/op_table.h"
 #include "tests/support/runs/loops.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include "runtime/gradcheck/gradcheck.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,8 @@
 #include "ir/rules/inference.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
+#include "passes/gradient/higher_order/higher_order.h"
+#include "ir/rules/run_flow.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/Support/ErrorHandling.h"

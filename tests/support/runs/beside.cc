@@ -10,6 +10,7 @@
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 #include "tools/diff/diff.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -11,6 +11,7 @@
 #include "tests/support/small_ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -15,6 +15,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/written.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -5,6 +5,7 @@
 #include "ops/registry.h"
 #include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include <initializer_list>
 

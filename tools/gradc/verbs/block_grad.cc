@@ -8,6 +8,7 @@
 #include "formats/blocks/backward/resolve_request.h"
 #include "ir/rules/verify.h"
 #include "passes/inference/infer.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

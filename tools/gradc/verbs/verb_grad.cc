@@ -13,6 +13,7 @@
 #include "passes/gradient/higher_order/stop_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
+#include "passes/gradient/higher_order/higher_order.h"
 
 using namespace llvm;
 
