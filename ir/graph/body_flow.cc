@@ -6,7 +6,6 @@
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/effects.h"
-#include "ir/rules/run_flow.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -85,10 +85,10 @@ TEST(House, ThePictureIsOfThisTree) {
 TEST(House, EveryFolderWithCodeIsSeen) {
   SmallString<256> source, here;
   ASSERT_FALSE(sys::fs::real_path("tests/house/house_test.cc", source));
-  ASSERT_TRUE(StringRef(source).ends_with("/tests/house_test.cc"));
+  ASSERT_TRUE(StringRef(source).ends_with("/tests/house/house_test.cc"));
   std::set<std::string> seen;
   for (const auto &[path, text] : tree()) seen.insert(folderOf(path).str());
-  for (const std::string &folder : foldersWithCode(StringRef(source).drop_back(strlen("/tests/house_test.cc"))))
+  for (const std::string &folder : foldersWithCode(StringRef(source).drop_back(strlen("/tests/house/house_test.cc"))))
     EXPECT_TRUE(seen.count(folder))
         << folder << ": a filegroup `sources` of its BUILD file belongs to READS in tests/BUILD.bazel";
   EXPECT_GE(tree().size(), 1200u);

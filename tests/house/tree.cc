@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc::house {
 namespace {
 
-bool isCode(StringRef path) { return path.ends_with(".cc") || path.ends_with(".h"); }
+bool isCode(StringRef path) { return path.ends_with(".cc") || path.ends_with(".h") || path.ends_with(".def"); }
 
 /// Folders in which nothing is a source of gradc: what Bazel makes, the oracles' files, Bazel's own.
 bool isSkipped(StringRef name) {
