@@ -194,9 +194,9 @@ Error BlockReader::readOp(size_t at) {
   const bool isWrite = type == "write_to_array";
   if (index != 0)
     for (const BlockSlot &slot : program.blocks[index].ops[at].inputs) {
-      if (isWrite && program.text(slot.name) == kArraySlot) continue;
+      if ((isWrite && program.text(slot.name) == kArraySlot) || !readsValue(type, program.text(slot.name))) continue;
       for (TextId name : slot.variables)
-        if (name != kEmptyName && findBlockOp(type))
+        if (name != kEmptyName)
           if (DeclaredName known = declared(name);
               known.block == index && !positions.contains(known.key()) && !(isGradient() && forwardValue(name)))
             return readBeforeWrite(program, index, at, slot.name, name);

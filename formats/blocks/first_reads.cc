@@ -1,12 +1,18 @@
 // Tested by tests/append_backward_test.cc and tests/block_graph_test.cc
 #include "formats/blocks/first_reads.h"
 
+#include "formats/blocks/flow_condition.h"
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/recurrent_op.h"
 
 using namespace llvm;
 
 namespace gradc {
+
+bool readsValue(StringRef type, StringRef slot) {
+  if (type == "select_input" || type == "select_output") return true;
+  return findBlockOp(type) || (!slot.empty() && slot == conditionSlot(type));
+}
 
 Error readBeforeWrite(const BlockProgram &program, uint32_t block, size_t op, TextId slot, TextId name) {
   return failureAt(program, block, op, ErrorKind::UnknownName,
@@ -18,8 +24,8 @@ static Error checkBlock(const BlockProgram &program, uint32_t block, NameSet use
   auto use = [&](TextId name) { used.insert(name); };
   for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
     const BlockOp &op = program.blocks[block].ops[at];
-    if (findBlockOp(program.text(op.type)))
-      for (const BlockSlot &slot : op.inputs)
+    for (const BlockSlot &slot : op.inputs)
+      if (readsValue(program.text(op.type), program.text(slot.name)))
         for (TextId name : slot.variables)
           if (name != kEmptyName && !used.contains(name) && program.find(block, name))
             return readBeforeWrite(program, block, at, slot.name, name);

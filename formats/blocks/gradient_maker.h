@@ -33,6 +33,7 @@ class GradientMaker {
     TextId base;  // the source without @GRAD, if it ends in that
     bool keepsEmpty = false;
     bool isAuxiliary = false;  // a result of the operator that only its gradient needs
+    bool isRequired = false;   // a result that the gradient operator cannot do without
   };
   struct Form {
     enum { Unknown, Missing, Empty, Made } state = Unknown;

@@ -33,6 +33,13 @@ void addMissing(BlockProgram &program, uint32_t block, std::vector<BlockSlot> &s
   else llvm::append_range(slot->variables, missing.variables);
 }
 
+/// Whether the program starts with a value under the name.
+bool isGiven(const BlockProgram &program, uint32_t block, TextId name) {
+  if (program.declaringBlock(block, name) != 0u) return false;
+  const BlockVariable &record = *program.find(0, name);
+  return record.isParameter || record.isPersistable || record.isData;
+}
+
 }  // namespace
 
 void matchOwnerSlots(BlockProgram &program) {
@@ -49,17 +56,34 @@ void matchOwnerSlots(BlockProgram &program) {
       note(outer[block].read, name);
       if (!sure.contains(name)) note(outer[block].readFirst, name);
     };
+    NameSet seen;  // by operators of the block so far
     for (BlockOp &op : program.blocks[block].ops) {
       const StringRef type = program.text(op.type);
+      const bool isOwner = op.subBlock && (type == "while" || type == "conditional_block");
+      const OuterNames none, &inside = isOwner ? outer[*op.subBlock] : none;
+      // What a branch writes, and what it was before is read by nobody and not there: nothing for the other case to keep.
+      auto isNew = [&](TextId name) {
+        return !seen.contains(name) && !isGiven(program, block, name) && inside.written.contains(name) &&
+               !inside.readFirst.contains(name);
+      };
+      if (isFirst && block == 0 && type == "conditional_block")
+        for (BlockSlot &slot : op.inputs)
+          if (program.text(slot.name) == "Input") erase_if(slot.variables, isNew);
+      NameSet kept;  // what was given and may stay
+      for (TextId name : inside.written.names())
+        if (isGiven(program, block, name) && !seen.contains(name)) kept.insert(name);
       forEachVariable(op.inputs, noteRead);
-      if (!op.subBlock || (type != "while" && type != "conditional_block")) {
+      for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+        forEachVariable(*slots, [&](TextId name) { seen.insert(name); });
+      seen.insert(inside.read.names());
+      seen.insert(inside.written.names());
+      if (!isOwner) {
         forEachVariable(op.outputs, [&](TextId name) {
           note(outer[block].written, name);
           note(sure, name);
         });
         continue;
       }
-      const OuterNames &inside = outer[*op.subBlock];
       const ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
       const bool isLoop = type == "while";
       const StringRef operands = isLoop ? "X" : "Input";
@@ -75,6 +99,7 @@ void matchOwnerSlots(BlockProgram &program) {
       for (BlockSlot &slot : op.inputs) dropRepeated(slot);
       for (BlockSlot &slot : op.outputs) dropRepeated(slot);
       addMissing(program, block, op.inputs, operands, needed);
+      addMissing(program, block, op.inputs, operands, kept);
       addMissing(program, block, op.outputs, "Out", inside.written);
     }
   }

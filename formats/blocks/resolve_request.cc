@@ -3,6 +3,7 @@
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/first_reads.h"
+#include "formats/blocks/flow_condition.h"
 #include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/named_variables.h"
 
@@ -14,18 +15,11 @@ namespace {
 
 constexpr int64_t kNoRole = 4096;  // value of op_role
 
-/// Every loop and branch has a block and a variable that decides.
 Error checkFlow(const BlockProgram &program) {
   for (uint32_t block = 0; block < program.blocks.size(); ++block)
     for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
-      const BlockOp &op = program.blocks[block].ops[at];
-      const StringRef type = program.text(op.type);
-      const StringRef slot = type == "while" ? "Condition" : type == "conditional_block" ? "Cond" : "";
-      if (slot.empty()) continue;
-      ArrayRef<TextId> conditions = program.variables(op.inputs, slot);
-      if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
-        return failureAt(program, block, at, ErrorKind::BadEntry,
-                         "expected one variable in slot '" + slot + "' and a block");
+      if (conditionSlot(program.text(program.blocks[block].ops[at].type)).empty()) continue;
+      if (Expected<TextId> condition = conditionOf(program, block, at); !condition) return condition.takeError();
     }
   return Error::success();
 }
@@ -87,6 +81,28 @@ Error checkGradientNames(const BlockProgram &program) {
           }
     }
   return Error::success();
+}
+
+Error checkNamesInside(const BlockProgram &program, uint32_t block, uint32_t index, uint32_t gradientBlock,
+                       GradientNames &names) {
+  const BlockOp &owner = program.blocks[block].ops[index];
+  NameSet used;
+  for (const BlockOp &op : program.blocks[*owner.subBlock].ops)
+    for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+      forEachVariable(*slots, [&](TextId name) {
+        if (names.isGradient(name)) used.insert(name);
+      });
+  if (used.names().empty()) return Error::success();
+  TextId taken;
+  auto note = [&](TextId gradient) {
+    if (!taken.isValid() && used.contains(gradient)) taken = gradient;
+  };
+  for (TextId name : program.variables(owner.outputs, "Out")) note(names.gradient(name));
+  for (const BlockOp &op : program.blocks[gradientBlock].ops) forEachVariable(op.outputs, note);
+  if (!taken.isValid()) return Error::success();
+  return failureAt(program, block, index, ErrorKind::AmbiguousName,
+                   "its block uses the name '" + program.text(taken) +
+                       "', which a gradient has in the block of its gradient");
 }
 
 std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, ArrayRef<TextId> targets) {

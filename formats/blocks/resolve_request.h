@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/blocks/append_backward.h"
+#include "formats/blocks/gradient_names.h"
 
 namespace gradc {
 
@@ -17,6 +18,10 @@ llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProg
 
 /// In a program that has no gradients yet, no operator uses a name with `@GRAD`, which marks them (E-34). Linear.
 llvm::Error checkGradientNames(const BlockProgram &program);
+/// A gradient block sees the names of its forward block, so it cannot give one of these to a gradient that it computes or that
+/// its owner hands in (E-34). `op` owns the forward block; `gradientBlock` has the operators of its gradient.
+llvm::Error checkNamesInside(const BlockProgram &program, uint32_t block, uint32_t op, uint32_t gradientBlock,
+                             GradientNames &names);
 
 /// How often the root of the program has been differentiated, as far as it shows: once if it has gradient operators, and as
 /// many times as names have the prefix `grad/`. Linear.
