@@ -49,6 +49,8 @@ class Backward {
     if (!resolved) return resolved.takeError();
     if (!isAgain && !isInBranch)
       if (Error error = checkGradientNames(program)) return error;
+    if (isAgain)
+      if (Error error = checkEarlierGradients(program)) return error;
     targets = std::move(resolved->targets);
     inputs = std::move(resolved->inputs);
     noGradNames = NameSet(resolved->noGradNames);
@@ -245,14 +247,14 @@ class Backward {
         const BlockOp loop = program.blocks[block].ops[i];  // a copy, because blocks are added
         inner = addBlock(into, *owned);
         if (Error error = addGradients(*owned, *inner, stoppedVariables(*owned), &loop, nullptr)) return error;
-        if (isAgain || isInBranch)  // else checkGradientNames has seen all names
-          if (Error error = checkNamesInside(program, block, i, *inner, names)) return error;
       }
       const size_t first = ops.size();
       Expected<bool> isMade = arrays.make(block, i, cut, ops);
       if (!isMade) return isMade.takeError();
       if (!*isMade)
         if (Error error = maker.make(block, i, cut, inner, ops)) return error;
+      if (inner && (isAgain || isInBranch))  // else checkGradientNames has seen all names
+        if (Error error = checkNamesInside(program, block, i, *inner, names)) return error;
       const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
       if (isAgain && !owner) renameAgain(block, i, made, cut);  // a gradient block has names of its own
       if (!fed || isFed(made, *fed)) continue;

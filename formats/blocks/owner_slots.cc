@@ -1,6 +1,7 @@
 // Tested by tests/block_backward_test.cc
 #include "formats/blocks/owner_slots.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/gradient_names.h"
 #include "formats/blocks/visible_variables.h"
 
@@ -40,69 +41,109 @@ bool isGiven(const BlockProgram &program, uint32_t block, TextId name) {
   return record.isParameter || record.isPersistable || record.isData;
 }
 
+/// By block: what a step of `recurrent` begins with under names of its own.
+std::vector<NameSet> begunNames(const BlockProgram &program) {
+  std::vector<NameSet> begun(program.blocks.size());
+  for (const Block &block : program.blocks)
+    for (const BlockOp &op : block.ops) {
+      if (!op.subBlock || program.text(op.type) != "recurrent") continue;
+      begun[*op.subBlock].insert(program.variables(op.inputs, "inputs"));
+      for (const std::string &state : stringsAttr(op.attrs, "ex_states").value_or(std::vector<std::string>()))
+        if (const TextId name = program.texts.find(state); name.isValid()) begun[*op.subBlock].insert(name);
+    }
+  return begun;
+}
+
+/// What the operators of one block have to do with the names that it declares.
+class SlotMatcher {
+ public:
+  SlotMatcher(BlockProgram &program, std::vector<OuterNames> &outer, uint32_t block, NameSet begun, bool isFirst)
+      : program(program), outer(outer), block(block), isFirst(isFirst), seen(std::move(begun)) {}
+
+  void run() {
+    for (BlockOp &op : program.blocks[block].ops) {
+      const StringRef type = program.text(op.type);
+      if (op.subBlock && (type == "while" || type == "conditional_block")) matchOwner(op, type == "while");
+      else noteOp(op);
+    }
+  }
+
+ private:
+  void note(NameSet &names, TextId name) {
+    if (name != kEmptyName && !program.find(block, name)) names.insert(name);
+  }
+  void noteRead(TextId name) {
+    note(outer[block].read, name);
+    if (!sure.contains(name)) note(outer[block].readFirst, name);
+    seen.insert(name);
+  }
+  void noteOp(const BlockOp &op) {
+    forEachVariable(op.inputs, [&](TextId name) { noteRead(name); });
+    forEachVariable(op.outputs, [&](TextId name) {
+      note(outer[block].written, name);
+      note(sure, name);
+      seen.insert(name);
+    });
+  }
+
+  void matchOwner(BlockOp &op, bool isLoop) {
+    const OuterNames &inside = outer[*op.subBlock];
+    const StringRef operands = isLoop ? "X" : "Input";
+    // The gradient of what a loop writes is a state of its gradient: it arrives once, behind the last step. What a branch writes
+    // may keep the value that it was given; one that an operator has written copyOverwritten tells apart.
+    NameSet kept;
+    for (TextId name : inside.written.names())
+      if (isLoop || (isGiven(program, block, name) && !seen.contains(name))) kept.insert(name);
+    // What a branch writes before it reads it, and has no value before: there is nothing that could stay.
+    auto isNew = [&](TextId name) {
+      return !hasValue(name) && inside.written.contains(name) && !inside.readFirst.contains(name);
+    };
+    if (isFirst && !isLoop)
+      for (BlockSlot &slot : op.inputs)
+        if (program.text(slot.name) == operands) erase_if(slot.variables, isNew);
+    const NameSet &needed = isLoop ? inside.read : inside.readFirst;
+    forEachVariable(op.inputs, [&](TextId name) { noteRead(name); });
+    for (TextId name : inside.read.names()) note(outer[block].read, name);
+    for (TextId name : needed.names()) noteRead(name);
+    for (TextId name : inside.written.names()) note(outer[block].written, name);
+    seen.insert(inside.read.names());
+    seen.insert(inside.written.names());
+    const TextId out = program.texts.find("Out");
+    const ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
+    for (BlockSlot &slot : op.outputs)
+      if (slot.name == out)
+        erase_if(slot.variables,
+                 [&](TextId name) { return !inside.written.contains(name) && !is_contained(conditions, name); });
+    if (!isFirst) return;
+    for (BlockSlot &slot : op.inputs) dropRepeated(slot);
+    for (BlockSlot &slot : op.outputs) dropRepeated(slot);
+    addMissing(program, block, op.inputs, operands, needed);
+    addMissing(program, block, op.inputs, operands, kept);
+    addMissing(program, block, op.outputs, "Out", inside.written);
+  }
+
+  /// Before the operator at hand. Of an outer name, nobody knows here.
+  bool hasValue(TextId name) const {
+    return seen.contains(name) || !program.find(block, name) || isGiven(program, block, name);
+  }
+
+  BlockProgram &program;
+  std::vector<OuterNames> &outer;
+  const uint32_t block;
+  const bool isFirst;
+  NameSet sure;  // outer names that operators which always run have written
+  NameSet seen;  // what operators have used so far
+};
+
 }  // namespace
 
 void matchOwnerSlots(BlockProgram &program) {
-  const TextId out = program.texts.find("Out");
   // Gradient blocks of an earlier call use the slots as they are.
   const bool isFirst = none_of(program.blocks, [](const Block &block) { return block.forward.has_value(); });
   std::vector<OuterNames> outer(program.blocks.size());
-  for (auto block = static_cast<uint32_t>(program.blocks.size()); block-- > 0;) {  // after its inner blocks
-    auto note = [&](NameSet &names, TextId name) {
-      if (name != kEmptyName && !program.find(block, name)) names.insert(name);
-    };
-    NameSet sure;
-    auto noteRead = [&](TextId name) {
-      note(outer[block].read, name);
-      if (!sure.contains(name)) note(outer[block].readFirst, name);
-    };
-    NameSet seen;  // by operators of the block so far
-    for (BlockOp &op : program.blocks[block].ops) {
-      const StringRef type = program.text(op.type);
-      const bool isOwner = op.subBlock && (type == "while" || type == "conditional_block");
-      const OuterNames none, &inside = isOwner ? outer[*op.subBlock] : none;
-      // What a branch writes, and what it was before is read by nobody and not there: nothing for the other case to keep.
-      auto isNew = [&](TextId name) {
-        return !seen.contains(name) && !isGiven(program, block, name) && inside.written.contains(name) &&
-               !inside.readFirst.contains(name);
-      };
-      if (isFirst && block == 0 && type == "conditional_block")
-        for (BlockSlot &slot : op.inputs)
-          if (program.text(slot.name) == "Input") erase_if(slot.variables, isNew);
-      NameSet kept;  // what was given and may stay
-      for (TextId name : inside.written.names())
-        if (isGiven(program, block, name) && !seen.contains(name)) kept.insert(name);
-      forEachVariable(op.inputs, noteRead);
-      for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
-        forEachVariable(*slots, [&](TextId name) { seen.insert(name); });
-      seen.insert(inside.read.names());
-      seen.insert(inside.written.names());
-      if (!isOwner) {
-        forEachVariable(op.outputs, [&](TextId name) {
-          note(outer[block].written, name);
-          note(sure, name);
-        });
-        continue;
-      }
-      const ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
-      const bool isLoop = type == "while";
-      const StringRef operands = isLoop ? "X" : "Input";
-      const NameSet &needed = isLoop ? inside.read : inside.readFirst;
-      for (TextId name : inside.read.names()) note(outer[block].read, name);
-      for (TextId name : needed.names()) noteRead(name);
-      for (TextId name : inside.written.names()) note(outer[block].written, name);
-      for (BlockSlot &slot : op.outputs)
-        if (slot.name == out)
-          erase_if(slot.variables,
-                   [&](TextId name) { return !inside.written.contains(name) && !is_contained(conditions, name); });
-      if (!isFirst) continue;
-      for (BlockSlot &slot : op.inputs) dropRepeated(slot);
-      for (BlockSlot &slot : op.outputs) dropRepeated(slot);
-      addMissing(program, block, op.inputs, operands, needed);
-      addMissing(program, block, op.inputs, operands, kept);
-      addMissing(program, block, op.outputs, "Out", inside.written);
-    }
-  }
+  std::vector<NameSet> begun = begunNames(program);
+  for (auto block = static_cast<uint32_t>(program.blocks.size()); block-- > 0;)  // after its inner blocks
+    SlotMatcher(program, outer, block, std::move(begun[block]), isFirst).run();
 }
 
 }  // namespace gradc

@@ -83,6 +83,34 @@ Error checkGradientNames(const BlockProgram &program) {
   return Error::success();
 }
 
+Error checkEarlierGradients(const BlockProgram &program) {
+  struct Read {
+    size_t op;
+    TextId slot;
+  };
+  IdMap<Read> firstReads;  // of names that nothing has written so far
+  NameSet written;
+  const std::vector<BlockOp> &ops = program.blocks[0].ops;
+  for (size_t at = 0; at < ops.size(); ++at) {
+    for (const BlockSlot &slot : ops[at].inputs)
+      for (TextId name : slot.variables)
+        if (program.text(name).contains("@GRAD") && !written.contains(name))
+          firstReads.try_emplace(name.value, Read{at, slot.name});
+    for (const BlockSlot &slot : ops[at].outputs)
+      for (TextId name : slot.variables) {
+        if (!written.insert(name)) continue;
+        const auto read = firstReads.find(name.value);
+        const BlockVariable *record = read == firstReads.end() ? nullptr : program.find(0, name);
+        if (!record || record->isParameter || record->isPersistable || record->isData) continue;
+        if (read->second.op == at && ops[at].subBlock) continue;
+        return failureAt(program, 0, read->second.op, ErrorKind::AmbiguousName,
+                         "slot '" + program.text(read->second.slot) + "' reads the gradient '" + program.text(name) +
+                             "' before it is computed");
+      }
+  }
+  return Error::success();
+}
+
 Error checkNamesInside(const BlockProgram &program, uint32_t block, uint32_t index, uint32_t gradientBlock,
                        GradientNames &names) {
   const BlockOp &owner = program.blocks[block].ops[index];
