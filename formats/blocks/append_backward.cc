@@ -49,8 +49,6 @@ class Backward {
     if (!resolved) return resolved.takeError();
     if (!isAgain && !isInBranch)
       if (Error error = checkGradientNames(program)) return error;
-    if (isAgain)
-      if (Error error = checkEarlierGradients(program)) return error;
     targets = std::move(resolved->targets);
     inputs = std::move(resolved->inputs);
     noGradNames = NameSet(resolved->noGradNames);
@@ -182,6 +180,8 @@ class Backward {
   Error differentiate(uint32_t block) {
     NameSet stopped = stoppedVariables(block);
     const NameSet seen = findPath(block, stopped);
+    if (isAgain)
+      if (Error error = checkEarlierGradients(program, block, paths[block], names)) return error;
     stopped.insert(findUnreadOutputs(program, block, paths[block], seen, stopped));
     if (block == request.block) settleHeads();
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);

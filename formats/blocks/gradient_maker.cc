@@ -54,6 +54,8 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
       return failureAt(program, block, index, ErrorKind::BadEntry,
                        "slot '" + program.text(slot.source) + "' names no variable for a result that the gradient reads");
   }
+  if (formOfGradient(type) && !readsGradient(forward))
+    return failureAt(program, block, index, ErrorKind::NotDifferentiable, "it reads no gradient of an output");
   if (type == "batch_norm" || type == "batch_norm_grad") finishBatchNorm(forward, op);
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
   if (type == "while") finishLoop(forward, op, *gradientBlock);
@@ -69,6 +71,14 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
     made.push_back(op);
   }
   return Error::success();
+}
+
+/// For a gradient operator: whether it has a gradient to start from.
+bool GradientMaker::readsGradient(const BlockOp &op) const {
+  return any_of(op.inputs, [&](const BlockSlot &slot) {
+    return program.text(slot.name).ends_with(kSuffix) &&
+           any_of(slot.variables, [](TextId name) { return name != kEmptyName; });
+  });
 }
 
 /// An operator that computes values too, such as `stack` for `unbind`, takes no `@EMPTY@`.

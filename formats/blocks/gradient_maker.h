@@ -46,6 +46,7 @@ class GradientMaker {
   Form parse(llvm::StringRef type, llvm::StringRef text);
   Slot internSlot(const GradientForm::Slot &parts);
   void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
+  bool readsGradient(const BlockOp &op) const;
   llvm::Error checkNamed(uint32_t block, uint32_t index, const Slot &slot, const BlockSlot &made) const;
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
   llvm::Error finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock);

@@ -83,31 +83,24 @@ Error checkGradientNames(const BlockProgram &program) {
   return Error::success();
 }
 
-Error checkEarlierGradients(const BlockProgram &program) {
-  struct Read {
-    size_t op;
-    TextId slot;
-  };
-  IdMap<Read> firstReads;  // of names that nothing has written so far
-  NameSet written;
-  const std::vector<BlockOp> &ops = program.blocks[0].ops;
-  for (size_t at = 0; at < ops.size(); ++at) {
-    for (const BlockSlot &slot : ops[at].inputs)
-      for (TextId name : slot.variables)
-        if (program.text(name).contains("@GRAD") && !written.contains(name))
-          firstReads.try_emplace(name.value, Read{at, slot.name});
-    for (const BlockSlot &slot : ops[at].outputs)
-      for (TextId name : slot.variables) {
-        if (!written.insert(name)) continue;
-        const auto read = firstReads.find(name.value);
-        const BlockVariable *record = read == firstReads.end() ? nullptr : program.find(0, name);
-        if (!record || record->isParameter || record->isPersistable || record->isData) continue;
-        if (read->second.op == at && ops[at].subBlock) continue;
-        return failureAt(program, 0, read->second.op, ErrorKind::AmbiguousName,
-                         "slot '" + program.text(read->second.slot) + "' reads the gradient '" + program.text(name) +
-                             "' before it is computed");
-      }
-  }
+Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path, GradientNames &names) {
+  const std::vector<BlockOp> &ops = program.blocks[block].ops;
+  IdMap<uint32_t> lastWriter;
+  for (uint32_t i = 0; i < ops.size(); ++i)
+    if (!ops[i].subBlock)  // the gradient of a loop works in place, and has none
+      forEachVariable(ops[i].outputs, [&](TextId name) {
+        if (names.isGradient(name)) lastWriter[name.value] = i;
+      });
+  for (uint32_t i : path)
+    for (const std::vector<BlockSlot> *slots : {&ops[i].inputs, &ops[i].outputs})
+      for (const BlockSlot &slot : *slots)
+        for (TextId name : slot.variables) {
+          const auto last = lastWriter.find(name.value);
+          if (last == lastWriter.end() || last->second < i + (slots == &ops[i].outputs)) continue;
+          return failureAt(program, block, i, ErrorKind::AmbiguousName,
+                           "the gradient '" + program.text(name) + "' in slot '" + program.text(slot.name) +
+                               "' is overwritten later: its values are not told apart");
+        }
   return Error::success();
 }
 
