@@ -118,7 +118,7 @@ Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
   const bool isCut = (isFlagged(name) && name.block == index) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
-  if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
+  if (!isFloat || !isCut || isConstant) return v;
   if (!all.noGrad.contains(name.name.value) && repeatsFlags(at)) {
     carried.insert(name.name.value);
     return v;

@@ -16,7 +16,8 @@ Expected<TextId> conditionOf(const BlockProgram &program, uint32_t block, size_t
   const StringRef slot = conditionSlot(program.text(op.type));
   const ArrayRef<TextId> conditions = program.variables(op.inputs, slot);
   if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
-    return failureAt(program, block, at, ErrorKind::BadEntry, "expected one variable in slot '" + slot + "' and a block");
+    return failureAt(program, block, at, ErrorKind::BadEntry,
+                     "expected one variable in slot '" + slot + "' and a block");
   const BlockVariable *record = visibleVariable(program, block, conditions[0]);
   if (record && record->kind == FluidType::LodTensor && record->dtype == FluidType::Bool) return conditions[0];
   const bool isTensor = record && record->kind == FluidType::LodTensor && record->dtype;

@@ -52,7 +52,8 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
                        "slot '" + program.text(slot.source) + "' has no result 0, which the gradient reads");
     if (slot.isRequired && is_contained(op.inputs.back().variables, kEmptyName))
       return failureAt(program, block, index, ErrorKind::BadEntry,
-                       "slot '" + program.text(slot.source) + "' names no variable for a result that the gradient reads");
+                       "slot '" + program.text(slot.source) +
+                           "' names no variable for a result that the gradient reads");
   }
   if (formOfGradient(type) && !readsGradient(forward))
     return failureAt(program, block, index, ErrorKind::NotDifferentiable, "it reads no gradient of an output");

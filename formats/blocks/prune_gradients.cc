@@ -161,8 +161,8 @@ static bool isComputed(const BlockOp &op, const NameSet &computed, GradientNames
   return readsComputed || !readsGradient;
 }
 
-void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside, GradientNames &names,
-                    ShapeOfGradient like) {
+void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
+                    GradientNames &names, ShapeOfGradient like) {
   NameSet computed = known;
   const BlockOp *seen = ops.data();  // operators before it are in `computed`
   fillBefore(context, ops, names, like, [&](const BlockOp &op, TextId name) {

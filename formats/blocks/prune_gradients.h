@@ -20,8 +20,8 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
 /// loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those that any operator reads; in
 /// others, those that one reads besides a computed one (`split`, of which a loop lists a part that it does not read). A sum
 /// leaves them out. `known` are names that have a value before the first operator.
-void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside, GradientNames &names,
-                    ShapeOfGradient like);
+void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
+                    GradientNames &names, ShapeOfGradient like);
 
 /// In the gradient of a loop's body: a state that the step overwrites without reading it has a zero gradient before the step;
 /// only if no step runs, it has that of the final state. If the step reads a state and overwrites it with a value without a

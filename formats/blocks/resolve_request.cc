@@ -83,7 +83,8 @@ Error checkGradientNames(const BlockProgram &program) {
   return Error::success();
 }
 
-Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path, GradientNames &names) {
+Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path,
+                            GradientNames &names) {
   const std::vector<BlockOp> &ops = program.blocks[block].ops;
   IdMap<uint32_t> lastWriter;
   for (uint32_t i = 0; i < ops.size(); ++i)
