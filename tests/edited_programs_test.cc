@@ -221,6 +221,30 @@ TEST(EditedPrograms, D_28_StatisticsThatReplaceABias) {
   EXPECT_TRUE(StringRef(program.ops(0)).contains(" VarianceOut=v ")) << program.ops(0);
 }
 
+TEST(EditedPrograms, E_48_TwoResultsUnderOneName) {
+  EXPECT_EQ(describeWithNotes(verifySlots(programOf("split X=p -> Out=a,a\nreduce_sum X=a -> Out=loss"))),
+            "[bad_entry] block 0, operator 0 (split): slot 'Out' holds 'a', which is another result already");
+  EXPECT_EQ(describeWithNotes(verifySlots(programOf("split X=p -> Out=@EMPTY@,a,@EMPTY@"))), "success");
+}
+
+// Its flag is about the value that it starts from.
+TEST(EditedPrograms, D_28_AFlaggedStateThatNoSlotLists) {
+  const Emitted program = emitted("assign X=p -> Out=ca\nwhile:1 Condition=cond X=p -> Out=a,cond StepScopes=scopes\n"
+                                  "reduce_sum X=a -> Out=loss\n"
+                                  "block 1 in 0\nelementwise_mul X=p Y=ca -> Out=ca\ntanh X=ca -> Out=a",
+                                  lossOf());
+  const std::string loop = StringRef(program.ops(0)).split("while:1").second.split('\n').first.str();
+  EXPECT_TRUE(StringRef(loop).contains("X=p,ca@COPY@0,a ") && StringRef(loop).contains("Out=a,cond,ca@COPY@0 "))
+      << loop;
+}
+
+TEST(EditedPrograms, E_33_AVariableWithoutAName) {
+  BlockProgram program = programOf("tanh X=p -> Out=loss");
+  BlockVariable variable{program.intern("")};
+  ASSERT_TRUE(program.addVariable(0, std::move(variable)));
+  EXPECT_EQ(describeWithNotes(verifyBlocks(program)), "[bad_json] block 0 declares a variable without a name");
+}
+
 TEST(EditedPrograms, E_48_ALengthIsATensor) {
   TestContext context;
   BlockProgram program = programOf("write_to_array X=p I=i -> Out=r\nlod_array_length X=r -> Out=r\n"

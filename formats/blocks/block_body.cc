@@ -118,7 +118,8 @@ Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
   const bool isCut = (isFlagged(name) && name.block == index) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
-  if (!isFloat || !isCut || isConstant) return v;
+  const bool isKept = builder.kind(v.node).isVariable() && isUpdated(op(at), name.name);
+  if (!isFloat || !isCut || isConstant || isKept) return v;
   if (!all.noGrad.contains(name.name.value) && repeatsFlags(at)) {
     carried.insert(name.name.value);
     return v;

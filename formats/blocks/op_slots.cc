@@ -105,6 +105,8 @@ class SlotVerifier {
     if (!type.isKnown) return Error::success();
     if (Error error = verifySide(op.inputs, type.inputs, true)) return error;
     if (Error error = verifySide(op.outputs, type.outputs, false)) return error;
+    if (!op.subBlock)  // a branch may list a result twice
+      if (Error error = verifyDistinct(op.outputs)) return error;
     if (type.takesArrays && !type.makesTensors) return Error::success();
     if (!type.takesArrays)
       if (Error error = verifyTensors(op.inputs)) return error;
@@ -162,6 +164,17 @@ class SlotVerifier {
     for (const auto &[i, slot] : enumerate(known))
       if (!slot.rule.isOptional && !slot.rule.isAuxiliary && !(filled >> i & 1))
         return failure("slot '" + slot.rule.name + "' has no " + (isInput ? "operand" : "result") + " 0");
+    return Error::success();
+  }
+
+  // Of two results under one name, the name would have the second, and the gradient would reach both.
+  Error verifyDistinct(ArrayRef<BlockSlot> slots) const {
+    SmallDenseSet<uint32_t, 8> known;
+    for (const BlockSlot &slot : slots)
+      for (TextId name : slot.variables)
+        if (name != kEmptyName && !known.insert(name.value).second)
+          return failure("slot '" + program.text(slot.name) + "' holds '" + program.text(name) +
+                         "', which is another result already");
     return Error::success();
   }
 

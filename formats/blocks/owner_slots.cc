@@ -22,12 +22,15 @@ void dropRepeated(BlockSlot &slot) {
   erase_if(slot.variables, [&](TextId name) { return !seen.insert(name); });
 }
 
+/// With `areWritten`, also flagged ones: a flag is not about what the block computes.
 void addMissing(BlockProgram &program, uint32_t block, std::vector<BlockSlot> &slots, StringRef slotName,
-                const NameSet &names) {
+                const NameSet &names, bool areWritten) {
   const OperandNames known{ArrayRef(slots)};
   BlockSlot missing = {program.intern(slotName), {}};
   for (TextId name : names.names())
-    if (!known.contains(name) && carriesGradient(program, block, name)) missing.variables.push_back(name);
+    if (!known.contains(name) &&
+        (carriesGradient(program, block, name) || (areWritten && isFloatTensor(visibleVariable(program, block, name)))))
+      missing.variables.push_back(name);
   if (missing.variables.empty()) return;
   auto slot = find_if(slots, [&](const BlockSlot &candidate) { return candidate.name == missing.name; });
   if (slot == slots.end()) slots.push_back(std::move(missing));
@@ -117,9 +120,9 @@ class SlotMatcher {
     if (!isFirst) return;
     for (BlockSlot &slot : op.inputs) dropRepeated(slot);
     for (BlockSlot &slot : op.outputs) dropRepeated(slot);
-    addMissing(program, block, op.inputs, operands, needed);
-    addMissing(program, block, op.inputs, operands, kept);
-    addMissing(program, block, op.outputs, "Out", inside.written);
+    addMissing(program, block, op.inputs, operands, needed, false);
+    addMissing(program, block, op.inputs, operands, kept, isLoop);
+    addMissing(program, block, op.outputs, "Out", inside.written, true);
   }
 
   /// Before the operator at hand. Of an outer name, nobody knows here.
