@@ -181,6 +181,32 @@ TEST(EditedPrograms, E_34_AnEarlierGradientThatIsOverwritten) {
       "success");
 }
 
+TEST(EditedPrograms, E_34_AValueNamedAsTheGradientOfTheLoss) {
+  FluidRequest later = lossOf();
+  later.priorCalls = 2;
+  EXPECT_EQ(
+      firstLine(emissionError("tanh X=p -> Out=loss@GRAD\nreduce_sum X=loss@GRAD -> Out=loss", later)),
+      "[ambiguous_name] block 0, operator 0 (tanh): 'loss@GRAD' in slot 'Out' has the name of a target's gradient");
+}
+
+TEST(EditedPrograms, NAME_07_AStateOfALoopWhoseNameIsTaken) {
+  TestContext context;
+  BlockProgram program = programOf("while:1 Condition=cond X=p -> Out=loss,cond StepScopes=scopes\n"
+                                   "block 1 in 0\nreduce_sum X=p -> Out=loss");
+  BlockVariable taken{program.intern("loss@GRAD")};
+  taken.dtype = FluidType::Fp64;
+  ASSERT_TRUE(program.addVariable(0, std::move(taken)));
+  FluidRequest later = lossOf();
+  later.priorCalls = 1;
+  const FluidResult made = cantFail(appendBackward(context, std::move(program), later));
+  const std::string ops = dump(made.program, 0);
+  EXPECT_TRUE(StringRef(ops).contains(" Out@GRAD=loss@GRAD_0 ") && StringRef(ops).contains(",loss@GRAD_0\n")) << ops;
+}
+
+TEST(EditedPrograms, D_28_AnOperatorWithoutAGradientThatWorksInPlace) {
+  EXPECT_EQ(emitted("scale X=p -> Out=b\nshare_data X=b -> Out=b\nreduce_sum X=b -> Out=loss", lossOf()).pairs, "");
+}
+
 TEST(EditedPrograms, E_02_AGradientOperatorThatReadsNoGradient) {
   EXPECT_EQ(firstLine(emissionError("tanh X=p -> Out=b\ntanh_grad Out=b Out@GRAD=@EMPTY@ -> X@GRAD=p@GRAD",
                                     gradientsOf({"p@GRAD"}, {"p"}))),

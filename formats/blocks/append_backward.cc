@@ -181,15 +181,15 @@ class Backward {
     NameSet stopped = stoppedVariables(block);
     const NameSet seen = findPath(block, stopped);
     if (isAgain)
-      if (Error error = checkEarlierGradients(program, block, paths[block], names)) return error;
+      if (Error error = checkEarlierGradients(program, block, paths[block], targetGradients, names)) return error;
     stopped.insert(findUnreadOutputs(program, block, paths[block], seen, stopped));
     if (block == request.block) settleHeads();
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
   }
 
   /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target. Otherwise
-  /// more contributions arrive, so a copy of the head is one of them (D-25); so it is for a target that is an input, whose gradient
-  /// is a result. A branch's gradient block reads the gradient of what the branch writes under its own name.
+  /// more contributions arrive, so a copy of the head is one of them (D-25); so it is for a target that is an input,
+  /// whose gradient is a result. A branch's gradient block reads the gradient of what the branch writes under its own name.
   void settleHeads() {
     NameSet read;
     for (TextId input : inputs) read.insert(names.gradient(input));

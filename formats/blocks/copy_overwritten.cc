@@ -126,8 +126,8 @@ class BlockCopier {
     }
   }
 
-  /// For the first operator that uses the name: whether it is a loop or a branch that writes a name of this inner block, which
-  /// begins without a value.
+  /// For the first operator that uses the name: whether it is a loop or a branch that writes a name of this inner block,
+  /// which begins without a value.
   bool isUnset(uint32_t op, TextId name) const {
     return block != 0 && ops()[op].subBlock && !isRecurrent(ops()[op]) && program.find(block, name) &&
            !begun.contains(name);
@@ -199,7 +199,7 @@ class BlockCopier {
     for (uint32_t reader : version.readers)
       if (reads.hasGradient(reader) && reads.isRead(reader, ops()[reader].inputs, name)) return true;
     if (isBoth(next, name) && isLoop(next)) return visible(name)->isParameter && reads.isReadBelow(next, name);
-    if (isBoth(next, name))
+    if (isBoth(next, name) && reads.hasGradient(next))  // else the path of gradients ends between the two values
       return isBranch(next) || (reads.hasGradient(next) && reads.isRead(next, ops()[next].inputs, name));
     // Of what a step is given, the gradient leaves the step under its name.
     const bool isGiven = version.writer < 0 && begun.contains(name);

@@ -1,11 +1,20 @@
-// Names that a block reads before it writes them. Tested by tests/append_backward_test.cc and tests/block_graph_test.cc
+// Names that a block reads before it writes them, and what decides. Tested by tests/append_backward_test.cc and
+// tests/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/block_program.h"
 
 namespace gradc {
 
-/// Whether an operator needs the value of what it has in the slot: not where a loop or a branch lists what its block may use.
+/// The slot of a loop's or a branch's condition; empty for other types.
+llvm::StringRef conditionSlot(llvm::StringRef type);
+
+/// The condition of a loop or a branch, which has a block and one tensor of truth values, as in Paddle: a mask of whole
+/// numbers made of another one might take the other branch. BadEntry, which names block, operator and variable.
+llvm::Expected<TextId> conditionOf(const BlockProgram &program, uint32_t block, size_t op);
+
+/// Whether an operator needs the value of what it has in the slot: not where a loop or a branch lists what its block may
+/// use.
 bool readsValue(llvm::StringRef type, llvm::StringRef slot);
 
 /// For an operator that reads `name` in `slot`. UnknownName, naming the operator.

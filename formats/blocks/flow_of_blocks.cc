@@ -1,7 +1,7 @@
 // Operators that own blocks. Tested by tests/block_graph_test.cc
 #include "formats/blocks/block_body.h"
 
-#include "formats/blocks/flow_condition.h"
+#include "formats/blocks/first_reads.h"
 #include "formats/blocks/ops/op_translation.h"
 #include "ir/context.h"
 

@@ -92,8 +92,8 @@ class SlotMatcher {
   void matchOwner(BlockOp &op, bool isLoop) {
     const OuterNames &inside = outer[*op.subBlock];
     const StringRef operands = isLoop ? "X" : "Input";
-    // The gradient of what a loop writes is a state of its gradient: it arrives once, behind the last step. What a branch writes
-    // may keep the value that it was given; one that an operator has written copyOverwritten tells apart.
+    // The gradient of what a loop writes is a state of its gradient: it arrives once, behind the last step. What a branch
+    // writes may keep the value that it was given; one that an operator has written copyOverwritten tells apart.
     NameSet kept;
     for (TextId name : inside.written.names())
       if (isLoop || (isGiven(program, block, name) && !seen.contains(name))) kept.insert(name);

@@ -17,9 +17,9 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
                   GradientNames &names, ShapeOfGradient like);
 
 /// Fills with zeros each gradient that the owner of a gradient block reads but no operator has computed: those of values that a
-/// loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those that any operator reads; in
-/// others, those that one reads besides a computed one (`split`, of which a loop lists a part that it does not read). A sum
-/// leaves them out. `known` are names that have a value before the first operator.
+/// loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those that any operator
+/// reads; in others, those that one reads besides a computed one (`split`, of which a loop lists a part that it does not
+/// read). A sum leaves them out. `known` are names that have a value before the first operator.
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
                     GradientNames &names, ShapeOfGradient like);
 

@@ -3,7 +3,6 @@
 
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/first_reads.h"
-#include "formats/blocks/flow_condition.h"
 #include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/named_variables.h"
 
@@ -84,7 +83,7 @@ Error checkGradientNames(const BlockProgram &program) {
 }
 
 Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path,
-                            GradientNames &names) {
+                            const NameSet &targetGradients, GradientNames &names) {
   const std::vector<BlockOp> &ops = program.blocks[block].ops;
   IdMap<uint32_t> lastWriter;
   for (uint32_t i = 0; i < ops.size(); ++i)
@@ -96,6 +95,10 @@ Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRe
     for (const std::vector<BlockSlot> *slots : {&ops[i].inputs, &ops[i].outputs})
       for (const BlockSlot &slot : *slots)
         for (TextId name : slot.variables) {
+          if (targetGradients.contains(name))
+            return failureAt(program, block, i, ErrorKind::AmbiguousName,
+                             "'" + program.text(name) + "' in slot '" + program.text(slot.name) +
+                                 "' has the name of a target's gradient");
           const auto last = lastWriter.find(name.value);
           if (last == lastWriter.end() || last->second < i + (slots == &ops[i].outputs)) continue;
           return failureAt(program, block, i, ErrorKind::AmbiguousName,

@@ -2,7 +2,6 @@
 #include "tests/fuzz/program_edits.h"
 
 #include "tests/fuzz/draw_values.h"
-#include "tests/fuzz/program_splice.h"
 #include "tests/fuzz/program_view.h"
 
 #include "formats/blocks/op_slots.h"

@@ -59,4 +59,8 @@ class ProgramView {
   testing::Dice &dice;
 };
 
+/// Adds the blocks of `part`, which reads some values of the program. The roots become one; other blocks get new
+/// numbers.
+void spliceProgram(ProgramView &program, nlohmann::json part);
+
 }  // namespace gradc::fuzz

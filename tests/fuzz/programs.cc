@@ -187,7 +187,8 @@ class ProgramTrial {
     const ArrayRef<Value> heads = result->graph.heads();
     for (const auto &[name, slot] : zip(asked->wrt, result->wrt)) {
       const auto found = llvm::find(heads.drop_front(forward.heads().size()), slot.value);
-      // Of a name with several values, the graph takes the last one, and a program may take that before a loop, be it zeros.
+      // Of a name with several values, the graph takes the last one, and a program may take that before a loop, be it
+      // zeros.
       const BlockName *of = asked->forward.find(name);
       const bool isOne =
           of && of->first == of->last && forward.opName(of->first.node) != "_while_loop" && !isReplaced(name);
