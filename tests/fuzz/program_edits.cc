@@ -2,6 +2,7 @@
 #include "tests/fuzz/program_edits.h"
 
 #include "tests/fuzz/draw_values.h"
+#include "tests/fuzz/program_view.h"
 
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/tables/op_slots.h"
@@ -9,10 +10,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <utility>
-#include <vector>
 
 using namespace llvm;
 using nlohmann::json;
@@ -22,73 +19,9 @@ namespace {
 
 constexpr size_t kManyOps = 60;
 
-bool isNames(const json &slots) {
-  return slots.is_object() && all_of(slots.items(), [](const auto &slot) {
-           return slot.value().is_array() && all_of(slot.value(), [](const json &name) { return name.is_string(); });
-         });
-}
-
-bool isOp(const json &op) {
-  return op.is_object() && op.contains("type") && op["type"].is_string() && op.contains("in") && isNames(op["in"]) &&
-         op.contains("out") && isNames(op["out"]) && op.contains("attrs") && op["attrs"].is_object();
-}
-
-bool isBlock(const json &block) {
-  return block.is_object() && block.contains("vars") && block["vars"].is_object() && block.contains("ops") &&
-         block["ops"].is_array() && all_of(block["ops"], isOp) &&
-         all_of(block["vars"].items(), [](const auto &variable) { return variable.value().is_object(); });
-}
-
-/// None for text that is not a program that edits can be made in. Slots are in the order of their names.
-std::optional<json> parseProgram(StringRef text) {
-  json file = json::parse(text.begin(), text.end(), nullptr, false);
-  if (!file.is_object() || !file.contains("program") || !file["program"].is_object()) return std::nullopt;
-  json &program = file["program"];
-  if (!program.contains("blocks") || !program["blocks"].is_array() || program["blocks"].empty() ||
-      !all_of(program["blocks"], isBlock))
-    return std::nullopt;
-  if (!program.contains("parameters") || !program["parameters"].is_array()) program["parameters"] = json::array();
-  for (json &block : program["blocks"])
-    for (json &op : block["ops"]) op.erase("in_order"), op.erase("out_order");
-  return file;
-}
-
-std::string printProgram(const json &file) { return file.dump(-1, ' ', true, json::error_handler_t::replace); }
-
-/// Of every text that is `from`, key or value.
-void renameIn(json &part, const std::string &from, const std::string &to) {
-  if (part.is_string() && part.get_ref<const std::string &>() == from) part = to;
-  if (part.is_object() && part.contains(from)) {
-    json value = part[from];
-    part.erase(from);
-    if (!part.contains(to)) part[to] = std::move(value);
-  }
-  if (part.is_structured())
-    for (json &inner : part) renameIn(inner, from, to);
-}
-
-bool holds(const json &list, const json &value) { return std::find(list.begin(), list.end(), value) != list.end(); }
-
-std::optional<int64_t> subBlockOf(const json &op) {
-  const json &attrs = op["attrs"];
-  if (!attrs.contains("sub_block") || !attrs["sub_block"].is_array() || attrs["sub_block"].size() != 2 ||
-      !attrs["sub_block"][1].is_number_integer())
-    return std::nullopt;
-  return attrs["sub_block"][1].get<int64_t>();
-}
-
-json variableOf(std::vector<int64_t> shape, StringRef type, bool stopsGradient) {
-  return {{"kind", "LOD_TENSOR"}, {"dtype", type.str()},   {"shape", std::move(shape)},     {"lod_level", 0},
-          {"persistable", false}, {"is_parameter", false}, {"stop_gradient", stopsGradient}};
-}
-
-json opOf(StringRef type, json in, json out, json attrs = json::object()) {
-  return {{"type", type.str()}, {"in", std::move(in)}, {"out", std::move(out)}, {"attrs", std::move(attrs)}};
-}
-
-class ProgramEditor {
+class ProgramEditor : public ProgramView {
  public:
-  ProgramEditor(json &file, ArrayRef<std::string> seeds, Dice &dice) : file(file), seeds(seeds), dice(dice) {}
+  ProgramEditor(json &file, ArrayRef<std::string> seeds, Dice &dice) : ProgramView(file, dice), seeds(seeds) {}
 
   void edit() {
     switch (dice.below(26)) {
@@ -121,86 +54,7 @@ class ProgramEditor {
     }
   }
 
-  /// Adds the blocks of `part`.
-  void splice(json part);
-
  private:
-  using Place = std::pair<size_t, size_t>;  // block and operator
-  static constexpr const char *kEmpty = "@EMPTY@";
-
-  json &blocks() { return file["program"]["blocks"]; }
-  json &ops(size_t block) { return blocks()[block]["ops"]; }
-  json &vars(size_t block) { return blocks()[block]["vars"]; }
-  json &at(Place place) { return ops(place.first)[place.second]; }
-  size_t anyBlock() { return dice.below(blocks().size()); }
-
-  /// Nested blocks as often as the root, which mostly has more operators.
-  std::optional<Place> anyPlace() {
-    std::vector<Place> all, nested;
-    for (size_t b = 0; b < blocks().size(); ++b)
-      for (size_t o = 0; o < ops(b).size(); ++o) (b ? nested : all).push_back({b, o});
-    if (!nested.empty() && (all.empty() || dice.chance(50))) all = nested;
-    if (all.empty()) return std::nullopt;
-    return all[dice.below(all.size())];
-  }
-
-  /// A name that the block sees, most likely.
-  std::string anyName(size_t block) {
-    std::vector<std::string> names;
-    for (size_t depth = 0; depth < 64; ++depth) {
-      for (const auto &variable : vars(block).items()) names.push_back(variable.key());
-      const json &parent = blocks()[block].contains("parent") ? blocks()[block]["parent"] : json();
-      if (!parent.is_number_integer() || parent.get<int64_t>() < 0 ||
-          parent.get<int64_t>() >= static_cast<int64_t>(block))
-        break;
-      block = static_cast<size_t>(parent.get<int64_t>());
-    }
-    return names.empty() ? "x" : names[dice.below(names.size())];
-  }
-
-  /// A name that means something to gradc, or a text that no name should be.
-  std::string oddName() {
-    const std::string name = anyName(anyBlock());
-    const std::string names[] = {"",
-                                 kEmpty,
-                                 name + "@GRAD",
-                                 name + "@COPY@0",
-                                 name + "@COPY@1",
-                                 name + "@GRAD@RENAME@block0@0",
-                                 "grad/" + name + "@GRAD",
-                                 name + "," + name,
-                                 "#0",
-                                 "\xc3\xa9\n",
-                                 "loss@GRAD",
-                                 std::string(kEmpty) + "@GRAD"};
-    return names[dice.below(std::size(names))];
-  }
-
-  std::string freshName(StringRef start) {
-    for (size_t k = 0;; ++k) {
-      std::string name = start.str() + std::to_string(k);
-      if (all_of(blocks(), [&](const json &block) { return !block["vars"].contains(name); })) return name;
-    }
-  }
-
-  json *anyVariable(size_t block) {
-    json &all = vars(block);
-    if (all.empty()) return nullptr;
-    auto found = all.begin();
-    std::advance(found, dice.below(all.size()));
-    return &*found;
-  }
-  json *anyVariable() { return anyVariable(dice.chance(60) ? 0 : anyBlock()); }
-
-  /// A list of names of the operator; null: it has none.
-  json *anySlot(json &op) {
-    json &slots = op[dice.chance(65) || op["out"].empty() ? "in" : "out"];
-    if (slots.empty()) return nullptr;
-    auto found = slots.begin();
-    std::advance(found, dice.below(slots.size()));
-    return &*found;
-  }
-
   void dropOp() {
     if (const auto place = anyPlace()) ops(place->first).erase(place->second);
   }
@@ -265,11 +119,6 @@ class ProgramEditor {
         else slots[dice.chance(50) ? "X" : "Y"] = *found;
       }
     }
-  }
-
-  json number() {
-    if (dice.chance(50)) return static_cast<int64_t>(dice.below(5)) - 1;
-    return drawHostileInt(dice);
   }
 
   void changeValue(json &value) {
@@ -487,13 +336,15 @@ class ProgramEditor {
       moved.push_back(list[i]);
     }
     const std::string go = freshName("go"), scopes = freshName("scopes");
-    vars(block)[go] = variableOf({1}, "BOOL", true);
+    const size_t outer =
+        isLoop || dice.chance(10) ? block : 0;  // the condition of a branch is given, as only the root's can be
+    vars(outer)[go] = variableOf({1}, "BOOL", true);
     vars(block)[scopes] = {{"kind", "STEP_SCOPES"}, {"persistable", false}, {"stop_gradient", true}};
     const auto inner = static_cast<int64_t>(blocks().size());
     json made = json::array();
     const json owned = {{"sub_block", {"BLOCK", inner}}, {"is_test", {"BOOLEAN", false}}};
     if (!isLoop) {
-      vars(block)[go]["is_data"] = true;
+      vars(outer)[go]["is_data"] = true;
       json attrs = owned;
       attrs["is_scalar_condition"] = {"BOOLEAN", true};
       made.push_back(
@@ -560,61 +411,8 @@ class ProgramEditor {
       }
   }
 
-  json &file;
   ArrayRef<std::string> seeds;
-  Dice &dice;
 };
-
-void ProgramEditor::splice(json part) {
-  const size_t offset = blocks().size() - 1;  // the roots become one
-  const std::string ending = "_" + std::to_string(offset) + "_" + std::to_string(vars(0).size());
-  json &theirs = part["program"]["blocks"];
-  std::vector<std::string> names;
-  for (const json &block : theirs)
-    for (const auto &variable : block["vars"].items()) names.push_back(variable.key());
-  json call = part.value("call", json());
-  for (const std::string &name : names) {
-    std::string to = name + ending;
-    // What the part is given is some value of the same shape and type, most likely.
-    const json record = theirs[0]["vars"].value(name, json());
-    const bool isWritten = any_of(theirs[0]["ops"], [&](const json &op) {
-      return any_of(op["out"], [&](const json &slot) { return holds(slot, name); });
-    });
-    for (int attempt = 0; attempt < 8 && !isWritten && record.is_object(); ++attempt) {
-      const std::string other = anyName(0);
-      if (!vars(0).contains(other) || vars(0)[other].value("shape", json()) != record.value("shape", json()) ||
-          vars(0)[other].value("dtype", json()) != record.value("dtype", json()))
-        continue;
-      if (dice.chance(70)) to = other;
-      break;
-    }
-    renameIn(part["program"], name, to);
-    renameIn(call, name, to);
-  }
-  for (auto &variable : theirs[0]["vars"].items())
-    if (!vars(0).contains(variable.key())) vars(0)[variable.key()] = variable.value();
-  for (size_t b = 0; b < theirs.size(); ++b) {
-    for (json &op : theirs[b]["ops"])
-      if (const std::optional<int64_t> inner = subBlockOf(op))
-        op["attrs"]["sub_block"][1] = *inner + static_cast<int64_t>(offset);
-    if (b == 0) continue;
-    for (const char *link : {"parent", "forward"})
-      if (const json value = theirs[b].value(link, json()); value.is_number_integer() && value.get<int64_t>() > 0)
-        theirs[b][link] = value.get<int64_t>() + static_cast<int64_t>(offset);
-    theirs[b]["idx"] = blocks().size();
-    blocks().push_back(theirs[b]);
-  }
-  for (json &op : theirs[0]["ops"]) ops(0).push_back(std::move(op));
-  for (json &parameter : part["program"]["parameters"]) file["program"]["parameters"].push_back(std::move(parameter));
-  file.erase("result");
-  if (call.is_object() && dice.chance(60)) file["call"] = std::move(call);
-}
-
-size_t numOps(const json &file) {
-  size_t number = 0;
-  for (const json &block : file["program"]["blocks"]) number += block["ops"].size();
-  return number;
-}
 
 void setChoice(json &file, Dice &dice) { file["fuzz_choice"] = dice.below(1u << 30); }
 
@@ -627,7 +425,7 @@ std::string editedProgram(StringRef text, ArrayRef<std::string> seeds, Dice &dic
   ProgramEditor editor(*file, seeds, dice);
   if (numOps(*file) < kManyOps && dice.chance(15))
     if (std::optional<json> part = parseProgram(dice.one(seeds)); part && numOps(*part) < kManyOps)
-      editor.splice(std::move(*part));
+      spliceProgram(editor, std::move(*part));
   for (size_t i = 1 + dice.below(3); i-- > 0;) editor.edit();
   return printProgram(*file);
 }
@@ -636,7 +434,8 @@ std::string joinedPrograms(StringRef left, StringRef right, Dice &dice) {
   std::optional<json> file = parseProgram(left), part = parseProgram(right);
   if (!file || !part) return left.str();
   setChoice(*file, dice);
-  ProgramEditor(*file, {}, dice).splice(std::move(*part));
+  ProgramView view(*file, dice);
+  spliceProgram(view, std::move(*part));
   return printProgram(*file);
 }
 

@@ -151,6 +151,17 @@ class ProgramTrial {
     });
   }
 
+  /// Whether the root reads a name before it writes it: it has two values, even if the graph needs one.
+  bool isReplaced(StringRef name) const {
+    const TextId id = file.program.texts.find(name);
+    bool isRead = false, isWritten = false;
+    for (const BlockOp &op : file.program.blocks[0].ops) {
+      if (!isWritten) isRead |= anyVariable(op.inputs, [&](TextId other) { return other == id; });
+      isWritten |= anyVariable(op.outputs, [&](TextId other) { return other == id; });
+    }
+    return isRead && isWritten;
+  }
+
   std::optional<GradientForm> asGraph() {
     BlockCall plain = call;
     plain.errorClips.clear();
@@ -176,9 +187,12 @@ class ProgramTrial {
     const ArrayRef<Value> heads = result->graph.heads();
     for (const auto &[name, slot] : zip(asked->wrt, result->wrt)) {
       const auto found = llvm::find(heads.drop_front(forward.heads().size()), slot.value);
-      // Of a name with several values, the graph takes the last one, and a program may take that before a loop.
+      // Of a name with several values, the graph takes the last one, and a program may take that before a loop, be it
+      // zeros.
       const BlockName *of = asked->forward.find(name);
-      if (found != heads.end() && slot.status == SlotStatus::Grad && of && of->first == of->last)
+      const bool isOne =
+          of && of->first == of->last && forward.opName(of->first.node) != "_while_loop" && !isReplaced(name);
+      if (found != heads.end() && slot.status == SlotStatus::Grad && isOne)
         form.heads[name] = static_cast<size_t>(found - heads.begin());
     }
     return form;

@@ -182,16 +182,20 @@ class Backward {
   Error differentiate(uint32_t block) {
     NameSet stopped = stoppedVariables(block);
     const NameSet seen = findPath(block, stopped);
+    if (isAgain)
+      if (Error error = checkEarlierGradients(program, block, paths[block], targetGradients, names)) return error;
     stopped.insert(findUnreadOutputs(program, block, paths[block], seen, stopped));
     if (block == request.block) settleHeads();
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
   }
 
   /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target.
-  /// Otherwise more contributions arrive, so a copy of the head is one of them (D-25). A branch's gradient block reads
-  /// the gradient of what the branch writes under its own name.
+  /// Otherwise more contributions arrive, so a copy of the head is one of them (D-25); so it is for a target that is an
+  /// input, whose gradient is a result. A branch's gradient block reads the gradient of what the branch writes under
+  /// its own name.
   void settleHeads() {
     NameSet read;
+    for (TextId input : inputs) read.insert(names.gradient(input));
     for (uint32_t i : paths[request.block]) {
       const BlockOp &op = program.blocks[request.block].ops[i];
       const bool isBranch = program.text(op.type) == "conditional_block";
@@ -252,6 +256,8 @@ class Backward {
       if (!isMade) return isMade.takeError();
       if (!*isMade)
         if (Error error = maker.make(block, i, cut, inner, ops)) return error;
+      if (inner && (isAgain || isInBranch))  // else checkGradientNames has seen all names
+        if (Error error = checkNamesInside(program, block, i, *inner, names)) return error;
       const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
       if (isAgain && !owner) renameAgain(block, i, made, cut);  // a gradient block has names of its own
       if (!fed || isFed(made, *fed)) continue;
@@ -274,7 +280,12 @@ class Backward {
       addUsed(op, targetGradients, arriving);
       addUsed(op, given, known);
     }
-    removeCutOps(context, ops, cut, arriving, names);
+    // `a` may be missing where the program has `a@GRAD` and asks for its gradient, `a@GRAD@GRAD`.
+    auto like = [&](TextId gradient) {
+      const TextId stripped = names.stripped(gradient), variable = maker.variableOf(gradient);
+      return !variable.isValid() || program.declaringBlock(into, stripped) ? stripped : variable;
+    };
+    removeCutOps(context, ops, cut, arriving, names, like);
     for (uint32_t i : path)
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
@@ -289,7 +300,7 @@ class Backward {
     }
     for (const BlockVariable &variable : program.blocks[into].variables)  // of earlier calls
       if (names.isGradient(variable.name)) known.insert(variable.name);
-    fillUncomputed(context, ops, known, owner != nullptr, names);
+    fillUncomputed(context, ops, known, owner != nullptr, names, like);
     if (owner) fillLostStates(context, program, block, *owner, ops, names);
     program.blocks[into].ops.reserve(program.blocks[into].ops.size() + ops.size());
     for (BlockOp &op : ops) {
@@ -367,7 +378,8 @@ class Backward {
     for (TextId input : inputs) {
       const TextId seed = names.gradient(input);  // of a target that is an input
       auto found = places.find(input.value);
-      if (found != places.end()) pairs.push_back({input, found->second.gradient});
+      // In a block within, it is the part of a constant that one step or branch has.
+      if (found != places.end() && found->second.block == targetBlock) pairs.push_back({input, found->second.gradient});
       else pairs.push_back({input, seeded.contains(seed) ? seed : TextId()});
     }
     return pairs;

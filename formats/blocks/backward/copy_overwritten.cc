@@ -111,7 +111,8 @@ class BlockCopier {
     });
     for (TextId name : inputs.names()) {
       std::vector<Version> &versions = lives[name.value];
-      if (versions.empty()) versions.push_back({-1, {}});
+      if (versions.empty() && !(outputs.contains(name) && isUnset(i, name))) versions.push_back({-1, {}});
+      if (versions.empty()) continue;
       if (!outputs.contains(name)) versions.back().readers.push_back(i);
     }
     for (TextId name : outputs.names()) {
@@ -124,6 +125,13 @@ class BlockCopier {
       versions.push_back({i, {}});
       if (inputs.contains(name)) both.insert({i, name.value});
     }
+  }
+
+  /// For the first operator that uses the name: whether it is a loop or a branch that writes a name of this inner
+  /// block, which begins without a value.
+  bool isUnset(uint32_t op, TextId name) const {
+    return block != 0 && ops()[op].subBlock && !isRecurrent(ops()[op]) && program.find(block, name) &&
+           !begun.contains(name);
   }
 
   bool isBoth(uint32_t op, TextId name) const { return both.contains({op, name.value}); }
@@ -142,6 +150,13 @@ class BlockCopier {
     return any_of(version.readers, [&](uint32_t op) { return reads.isConstantRead(op, true, name); });
   }
 
+  /// Whether the operator that overwrites the value works in place, and its gradient reads what it was.
+  bool isConstantSavedByNext(TextId name, const std::vector<Version> &versions, size_t k) {
+    if (k + 1 == versions.size()) return false;
+    const auto next = static_cast<uint32_t>(versions[k + 1].writer);
+    return isBoth(next, name) && !ops()[next].subBlock && reads.isConstantRead(next, true, name);
+  }
+
   /// Whether an operator only increments the name, and its gradient undoes that.
   bool counts(uint32_t op, TextId name) const {
     if (reads.isCounter(op)) return countedBack.contains(op) && isBoth(op, name);
@@ -158,7 +173,7 @@ class BlockCopier {
   }
 
   bool isConstantLost(TextId name, const std::vector<Version> &versions, size_t k) {
-    if (!isConstantSaved(name, versions[k])) return false;
+    if (!isConstantSaved(name, versions[k]) && !isConstantSavedByNext(name, versions, k)) return false;
     for (size_t next = k + 1; next < versions.size(); ++next) {
       if (!counts(static_cast<uint32_t>(versions[next].writer), name)) return true;
       if (isConstantSaved(name, versions[next])) return false;
@@ -185,7 +200,7 @@ class BlockCopier {
     for (uint32_t reader : version.readers)
       if (reads.hasGradient(reader) && reads.isRead(reader, ops()[reader].inputs, name)) return true;
     if (isBoth(next, name) && isLoop(next)) return visible(name)->isParameter && reads.isReadBelow(next, name);
-    if (isBoth(next, name))
+    if (isBoth(next, name) && reads.hasGradient(next))  // else the path of gradients ends between the two values
       return isBranch(next) || (reads.hasGradient(next) && reads.isRead(next, ops()[next].inputs, name));
     // Of what a step is given, the gradient leaves the step under its name.
     const bool isGiven = version.writer < 0 && begun.contains(name);
@@ -211,7 +226,7 @@ class BlockCopier {
       if (to != name) edits.renameOutput(writer, name, to);
       if (isBoth(writer, name)) {
         const bool isCarried = ops()[writer].subBlock && !isRecurrent(ops()[writer]);
-        if (isCarried && before != to) edits.assignBefore(writer, before, to);
+        if (isCarried && before.isValid() && before != to) edits.assignBefore(writer, before, to);
         const TextId input = isCarried ? to : before;
         if (input != name) edits.renameInput(writer, name, input);
       }

@@ -14,18 +14,11 @@ namespace {
 
 constexpr int64_t kNoRole = 4096;  // value of op_role
 
-/// Every loop and branch has a block and a variable that decides.
 Error checkFlow(const BlockProgram &program) {
   for (uint32_t block = 0; block < program.blocks.size(); ++block)
     for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
-      const BlockOp &op = program.blocks[block].ops[at];
-      const StringRef type = program.text(op.type);
-      const StringRef slot = type == "while" ? "Condition" : type == "conditional_block" ? "Cond" : "";
-      if (slot.empty()) continue;
-      ArrayRef<TextId> conditions = program.variables(op.inputs, slot);
-      if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
-        return failureAt(program, block, at, ErrorKind::BadEntry,
-                         "expected one variable in slot '" + slot + "' and a block");
+      if (conditionSlot(program.text(program.blocks[block].ops[at].type)).empty()) continue;
+      if (Expected<TextId> condition = conditionOf(program, block, at); !condition) return condition.takeError();
     }
   return Error::success();
 }
@@ -87,6 +80,54 @@ Error checkGradientNames(const BlockProgram &program) {
           }
     }
   return Error::success();
+}
+
+Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path,
+                            const NameSet &targetGradients, GradientNames &names) {
+  const std::vector<BlockOp> &ops = program.blocks[block].ops;
+  IdMap<uint32_t> lastWriter;
+  for (uint32_t i = 0; i < ops.size(); ++i)
+    if (!ops[i].subBlock)  // the gradient of a loop works in place, and has none
+      forEachVariable(ops[i].outputs, [&](TextId name) {
+        if (names.isGradient(name)) lastWriter[name.value] = i;
+      });
+  for (uint32_t i : path)
+    for (const std::vector<BlockSlot> *slots : {&ops[i].inputs, &ops[i].outputs})
+      for (const BlockSlot &slot : *slots)
+        for (TextId name : slot.variables) {
+          if (targetGradients.contains(name))
+            return failureAt(program, block, i, ErrorKind::AmbiguousName,
+                             "'" + program.text(name) + "' in slot '" + program.text(slot.name) +
+                                 "' has the name of a target's gradient");
+          const auto last = lastWriter.find(name.value);
+          if (last == lastWriter.end() || last->second < i + (slots == &ops[i].outputs)) continue;
+          return failureAt(program, block, i, ErrorKind::AmbiguousName,
+                           "the gradient '" + program.text(name) + "' in slot '" + program.text(slot.name) +
+                               "' is overwritten later: its values are not told apart");
+        }
+  return Error::success();
+}
+
+Error checkNamesInside(const BlockProgram &program, uint32_t block, uint32_t index, uint32_t gradientBlock,
+                       GradientNames &names) {
+  const BlockOp &owner = program.blocks[block].ops[index];
+  NameSet used;
+  for (const BlockOp &op : program.blocks[*owner.subBlock].ops)
+    for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+      forEachVariable(*slots, [&](TextId name) {
+        if (names.isGradient(name)) used.insert(name);
+      });
+  if (used.names().empty()) return Error::success();
+  TextId taken;
+  auto note = [&](TextId gradient) {
+    if (!taken.isValid() && used.contains(gradient)) taken = gradient;
+  };
+  for (TextId name : program.variables(owner.outputs, "Out")) note(names.gradient(name));
+  for (const BlockOp &op : program.blocks[gradientBlock].ops) forEachVariable(op.outputs, note);
+  if (!taken.isValid()) return Error::success();
+  return failureAt(program, block, index, ErrorKind::AmbiguousName,
+                   "its block uses the name '" + program.text(taken) +
+                       "', which a gradient has in the block of its gradient");
 }
 
 std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, ArrayRef<TextId> targets) {

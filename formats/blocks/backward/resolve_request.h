@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/blocks/backward/append_backward.h"
+#include "formats/blocks/program/gradient_names.h"
 
 namespace gradc {
 
@@ -17,6 +18,14 @@ llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProg
 
 /// In a program that has no gradients yet, no operator uses a name with `@GRAD`, which marks them (E-34). Linear.
 llvm::Error checkGradientNames(const BlockProgram &program);
+/// In a later call, no operator on the path uses a gradient that an operator overwrites afterwards, as values under the
+/// name of a gradient get no names of their own, or the name of a gradient from which the call starts (E-34). Linear.
+llvm::Error checkEarlierGradients(const BlockProgram &program, uint32_t block, llvm::ArrayRef<uint32_t> path,
+                                  const NameSet &targetGradients, GradientNames &names);
+/// A gradient block sees the names of its forward block, so it cannot give one of these to a gradient that it computes
+/// or that its owner hands in (E-34). `op` owns the forward block; `gradientBlock` has the operators of its gradient.
+llvm::Error checkNamesInside(const BlockProgram &program, uint32_t block, uint32_t op, uint32_t gradientBlock,
+                             GradientNames &names);
 
 /// How often the root of the program has been differentiated, as far as it shows: once if it has gradient operators,
 /// and as many times as names have the prefix `grad/`. Linear.

@@ -118,7 +118,8 @@ Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
   const bool isCut = (isFlagged(name) && name.block == index) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
-  if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
+  const bool isKept = builder.kind(v.node).isVariable() && isUpdated(op(at), name.name);
+  if (!isFloat || !isCut || isConstant || isKept) return v;
   if (!all.noGrad.contains(name.name.value) && repeatsFlags(at)) {
     carried.insert(name.name.value);
     return v;
@@ -195,9 +196,9 @@ Error BlockReader::readOp(size_t at) {
   const bool isWrite = type == "write_to_array";
   if (index != 0)
     for (const BlockSlot &slot : program.blocks[index].ops[at].inputs) {
-      if (isWrite && program.text(slot.name) == kArraySlot) continue;
+      if ((isWrite && program.text(slot.name) == kArraySlot) || !readsValue(type, program.text(slot.name))) continue;
       for (TextId name : slot.variables)
-        if (name != kEmptyName && findBlockOp(type))
+        if (name != kEmptyName)
           if (DeclaredName known = declared(name);
               known.block == index && !positions.contains(known.key()) && !(isGradient() && forwardValue(name)))
             return readBeforeWrite(program, index, at, slot.name, name);

@@ -1,6 +1,7 @@
 // Operators that own blocks. Tested by tests/formats/blocks/block_graph_test.cc
 #include "formats/blocks/graph/block_body.h"
 
+#include "formats/blocks/graph/first_reads.h"
 #include "formats/blocks/ops/op_translation.h"
 #include "ir/graph/context.h"
 
@@ -46,9 +47,8 @@ void BlockReader::writeCarried(DeclaredName name, Value v) {
 // The states are the outer names that the body writes; its other inputs are the same at every step.
 Error BlockReader::readWhile(size_t at) {
   const BlockOp &op = this->op(at);
-  ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
-  if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
-    return failureAt(program, index, at, ErrorKind::BadEntry, "expected one variable in slot 'Condition' and a block");
+  Expected<TextId> decides = conditionOf(program, index, at);
+  if (!decides) return decides.takeError();
   const BlockBody &body = *all.bodies[*op.subBlock];
   if (body.results.empty()) return Error::success();  // it changes nothing
   SmallVector<Value, 8> inputs;
@@ -59,15 +59,15 @@ Error BlockReader::readWhile(size_t at) {
     positionOf.try_emplace(body.inputs[i].name.key(), static_cast<uint32_t>(inputs.size()));
     inputs.push_back(*value);
   }
-  const DeclaredName condition = declared(conditions[0]);
-  auto [decides, isNew] = positionOf.try_emplace(condition.key(), static_cast<uint32_t>(inputs.size()));
+  const DeclaredName condition = declared(*decides);
+  auto [position, isNew] = positionOf.try_emplace(condition.key(), static_cast<uint32_t>(inputs.size()));
   if (isNew) inputs.push_back(read(condition));
   std::vector<int64_t> states;
   for (const DeclaredName &name : body.results) states.push_back(positionOf.lookup(name.key()));
-  Expected<Graph> test = choice({program.text(conditions[0]).str()});
+  Expected<Graph> test = choice({program.text(*decides).str()});
   if (!test) return test.takeError();
   const std::string numArgs = std::to_string(inputs.size() + 2), numOutputs = std::to_string(states.size()),
-                    most = std::to_string(options.maxIterations), conditionLocs = tupleText({decides->second}),
+                    most = std::to_string(options.maxIterations), conditionLocs = tupleText({position->second}),
                     bodyLocs = range(0, body.inputs.size()), stateLocs = tupleText(states);
   SmallVector<AttrText, 9> attrs = {{"num_args", numArgs},
                                     {"num_outputs", numOutputs},
@@ -91,12 +91,11 @@ Error BlockReader::readWhile(size_t at) {
 // If the block is not run, the outer names that it writes keep their values.
 Error BlockReader::readConditional(size_t at) {
   const BlockOp &op = this->op(at);
-  ArrayRef<TextId> conditions = program.variables(op.inputs, "Cond");
-  if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
-    return failureAt(program, index, at, ErrorKind::BadEntry, "expected one variable in slot 'Cond' and a block");
+  Expected<TextId> decides = conditionOf(program, index, at);
+  if (!decides) return decides.takeError();
   const BlockBody &body = *all.bodies[*op.subBlock];
   if (body.results.empty()) return Error::success();
-  SmallVector<Value, 8> inputs = {read(conditions[0])};
+  SmallVector<Value, 8> inputs = {read(*decides)};
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     Expected<Value> value = readInput(body, i, at);
     if (!value) return value.takeError();
@@ -109,7 +108,7 @@ Error BlockReader::readConditional(size_t at) {
     inputs.push_back(*value);
     names.push_back(program.text(name.name).str());
   }
-  Expected<Graph> test = choice({program.text(conditions[0]).str()}), otherwise = choice(names);
+  Expected<Graph> test = choice({program.text(*decides).str()}), otherwise = choice(names);
   if (!test) return joinErrors(test.takeError(), otherwise ? Error::success() : otherwise.takeError());
   if (!otherwise) return otherwise.takeError();
   const size_t numThen = body.inputs.size();

@@ -104,8 +104,12 @@ Error verifyBlocks(const BlockProgram &program) {
     if (program.blocks.empty()) return Failure(ErrorKind::BadJson, "the program has no block, expected a root");
     const size_t numBlocks = program.blocks.size();
     std::vector<uint32_t> depths(numBlocks);
-    for (uint32_t i = 0; i < numBlocks; ++i)
+    for (uint32_t i = 0; i < numBlocks; ++i) {
       if (Error error = verifyLinks(program, i, depths)) return error;
+      for (const BlockVariable &variable : program.blocks[i].variables)
+        if (program.text(variable.name).empty())
+          return Failure(ErrorKind::BadJson, blockName(i) + " declares a variable without a name");
+    }
     std::vector<const BlockOp *> owners(numBlocks);
     for (uint32_t i = 0; i < numBlocks; ++i)
       for (size_t op = 0; op < program.blocks[i].ops.size(); ++op)

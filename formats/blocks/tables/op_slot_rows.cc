@@ -81,6 +81,7 @@ constexpr OpSlotRow kRows[] = {
     {"lerp", "X, Y, Weight -> Out"},
     {"linspace", "Start, Stop, Num -> Out"},
     {"log_loss", "Predicted, Labels -> Loss"},
+    {"lod_array_length", "X -> Out"},
     {"lookup_table", "W, Ids -> Out"},
     {"lookup_table_v2", "Ids, W -> Out"},
     {"masked_select", "X, Mask -> Y"},

@@ -90,6 +90,9 @@ constexpr StringLiteral kTakingArrays[] = {"assign",
                                            "while_grad",
                                            "write_to_array"};
 
+/// Those whose results are tensors all the same.
+constexpr StringLiteral kMakingTensors[] = {"lod_array_length", "read_from_array", "tensor_array_to_tensor"};
+
 class SlotVerifier {
  public:
   explicit SlotVerifier(const BlockProgram &program) : program(program) {}
@@ -102,7 +105,12 @@ class SlotVerifier {
     if (!type.isKnown) return Error::success();
     if (Error error = verifySide(op.inputs, type.inputs, true)) return error;
     if (Error error = verifySide(op.outputs, type.outputs, false)) return error;
-    return type.takesArrays ? Error::success() : verifyTensors(op);
+    if (!op.subBlock)  // a branch may list a result twice
+      if (Error error = verifyDistinct(op.outputs)) return error;
+    if (type.takesArrays && !type.makesTensors) return Error::success();
+    if (!type.takesArrays)
+      if (Error error = verifyTensors(op.inputs)) return error;
+    return verifyTensors(op.outputs);
   }
 
  private:
@@ -111,7 +119,7 @@ class SlotVerifier {
     OpSlot rule;
   };
   struct Type {
-    bool isRead = false, isKnown = false, takesArrays = false;
+    bool isRead = false, isKnown = false, takesArrays = false, makesTensors = false;
     SmallVector<Slot, 4> inputs, outputs;
   };
 
@@ -126,6 +134,7 @@ class SlotVerifier {
     const OpSlots *slots = ofGradient ? &*ofGradient : slotsOfType(name);
     type.isKnown = slots != nullptr;
     type.takesArrays = is_contained(kTakingArrays, name);
+    type.makesTensors = is_contained(kMakingTensors, name);
     if (!slots) return type;
     for (const OpSlot &slot : slots->inputs) type.inputs.push_back({program.texts.find(slot.name), slot});
     for (const OpSlot &slot : slots->outputs) type.outputs.push_back({program.texts.find(slot.name), slot});
@@ -158,16 +167,26 @@ class SlotVerifier {
     return Error::success();
   }
 
+  // Of two results under one name, the name would have the second, and the gradient would reach both.
+  Error verifyDistinct(ArrayRef<BlockSlot> slots) const {
+    SmallDenseSet<uint32_t, 8> known;
+    for (const BlockSlot &slot : slots)
+      for (TextId name : slot.variables)
+        if (name != kEmptyName && !known.insert(name.value).second)
+          return failure("slot '" + program.text(slot.name) + "' holds '" + program.text(name) +
+                         "', which is another result already");
+    return Error::success();
+  }
+
   // What is not a tensor would count as one in the graph, and not in the gradient.
-  Error verifyTensors(const BlockOp &op) const {
-    for (ArrayRef<BlockSlot> slots : {ArrayRef(op.inputs), ArrayRef(op.outputs)})
-      for (const BlockSlot &slot : slots)
-        for (TextId name : slot.variables) {
-          const BlockVariable *record = name == kEmptyName ? nullptr : visibleVariable(program, block, name);
-          if (!record || (record->kind != FluidType::LodTensorArray && record->kind != FluidType::StepScopes)) continue;
-          return failure("variable '" + program.text(name) + "' in slot '" + program.text(slot.name) + "' is a " +
-                         fluidTypeName(record->kind) + ", expected a tensor");
-        }
+  Error verifyTensors(ArrayRef<BlockSlot> slots) const {
+    for (const BlockSlot &slot : slots)
+      for (TextId name : slot.variables) {
+        const BlockVariable *record = name == kEmptyName ? nullptr : visibleVariable(program, block, name);
+        if (!record || (record->kind != FluidType::LodTensorArray && record->kind != FluidType::StepScopes)) continue;
+        return failure("variable '" + program.text(name) + "' in slot '" + program.text(slot.name) + "' is a " +
+                       fluidTypeName(record->kind) + ", expected a tensor");
+      }
     return Error::success();
   }
 

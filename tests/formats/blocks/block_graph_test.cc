@@ -164,13 +164,17 @@ TEST_F(BlockGraphTest, CF_09_AConditionalBlockLeavesWhatItDoesNotRun) {
   addBlock(program, std::nullopt, {});
   for (const char *name : {"x", "p"}) declare(0, name, FluidType::Fp64, true);
   for (const char *name : {"y", "z"}) declare(0, name, FluidType::Fp64);
+  declare(0, "taken", FluidType::Bool);
+  declare(0, "mask", FluidType::Int32);
   addBlock(program, 0, {});
+  for (const auto &[name, dtype] : {std::pair("taken", 0), {"mask", 2}})
+    add(0, "cast", {{"X", {"p"}}}, {{"Out", {name}}}, {{"out_dtype", intAttrText(AttrTag::Int, dtype)}});
   add(0, "scale", {{"X", {"x"}}}, {{"Out", {"y"}}}, {{"scale", floatAttrText(AttrTag::Float, 3)}});
   add(1, "square", {{"X", {"x"}}}, {{"Out", {"y"}}});
-  add(0, "conditional_block", {{"Cond", {"p"}}, {"Input", {"x"}}}, {{"Out", {"y"}}}, {}, 1);
+  add(0, "conditional_block", {{"Cond", {"taken"}}, {"Input", {"x"}}}, {{"Out", {"y"}}}, {}, 1);
   EXPECT_EQ(gradients("y", {"x"}, {{"x", 5}, {"p", 1}}), (std::vector<double>{25, 10}));
   EXPECT_EQ(gradients("y", {"x"}, {{"x", 5}, {"p", 0}}), (std::vector<double>{15, 3}));
-  add(0, "select_input", {{"Mask", {"p"}}, {"X", {"x", "y"}}}, {{"Out", {"z"}}});
+  add(0, "select_input", {{"Mask", {"mask"}}, {"X", {"x", "y"}}}, {{"Out", {"z"}}});
   EXPECT_EQ(gradients("z", {"x"}, {{"x", 5}, {"p", 1}}), (std::vector<double>{25, 10}));
   EXPECT_EQ(gradients("z", {"x"}, {{"x", 5}, {"p", 0}}), (std::vector<double>{5, 1}));
 }
@@ -222,7 +226,8 @@ TEST_F(BlockGraphTest, E_48_MistakesNameBlockOperatorSlotAndCallSite) {
   program.blocks[0].ops.clear();
   addBlock(program, 0, {"t"});
   add(1, "exp", {{"X", {"t"}}}, {{"Out", {"a"}}});
-  add(0, "conditional_block", {{"Cond", {"x"}}}, {{"Out", {"a"}}}, {}, 1);
+  declare(0, "go", FluidType::Bool, true);
+  add(0, "conditional_block", {{"Cond", {"go"}}}, {{"Out", {"a"}}}, {}, 1);
   EXPECT_EQ(error(),
             "[unknown_name] block 1, operator 0 (exp): slot 'X' reads 't' before any operator of its block writes it");
   BlockGraphOptions options;

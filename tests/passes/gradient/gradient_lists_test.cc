@@ -66,7 +66,8 @@ std::string pruned(StringRef text, const std::vector<std::string> &cut) {
   GradientNames names(program.texts);
   NameSet noGrad, targets;
   for (const std::string &name : cut) noGrad.insert(program.intern(name));
-  removeCutOps(context, program.blocks[0].ops, noGrad, targets, names);
+  removeCutOps(context, program.blocks[0].ops, noGrad, targets, names,
+               [&](TextId gradient) { return names.stripped(gradient); });
   return dump(program, 0);
 }
 

@@ -53,6 +53,14 @@ BlockProgram programOf(StringRef text) {
     addOp(program, block, name, slotsOf(inputs.trim()), slotsOf(outputs.trim()),
           sub.empty() ? std::nullopt : std::optional<uint32_t>(std::stoul(sub.str())));
   }
+  for (uint32_t b = 0; b < program.blocks.size(); ++b)
+    for (const BlockOp &op : program.blocks[b].ops)
+      for (const char *slot : {"Cond", "Condition"})
+        for (TextId name : program.variables(op.inputs, slot)) {
+          if (name == kEmptyName) continue;
+          BlockVariable &condition = *program.find(*program.declaringBlock(b, name), name);
+          condition.dtype = FluidType::Bool, condition.shape = {1};
+        }
   return program;
 }
 

@@ -9,7 +9,7 @@ namespace gradc::testing {
 
 /// Lines `tanh X=x -> Out=y`; `type:2` owns block 2; `block 1 in 0` begins a block. A name is declared where it first
 /// occurs, as a float64 tensor of shape [2], `loss` of shape []; names that begin with `p` are parameters, those with
-/// `c` stop the gradient.
+/// `c` stop the gradient. What decides a loop or a branch is one truth value.
 BlockProgram programOf(llvm::StringRef text);
 
 /// The operators of a block from `first` on, as such lines.

@@ -50,7 +50,13 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
     if (slot.isAuxiliary && op.inputs.back().variables.empty())
       return failureAt(program, block, index, ErrorKind::BadEntry,
                        "slot '" + program.text(slot.source) + "' has no result 0, which the gradient reads");
+    if (slot.isRequired && is_contained(op.inputs.back().variables, kEmptyName))
+      return failureAt(program, block, index, ErrorKind::BadEntry,
+                       "slot '" + program.text(slot.source) +
+                           "' names no variable for a result that the gradient reads");
   }
+  if (formOfGradient(type) && !readsGradient(forward))
+    return failureAt(program, block, index, ErrorKind::NotDifferentiable, "it reads no gradient of an output");
   if (type == "batch_norm" || type == "batch_norm_grad") finishBatchNorm(forward, op);
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
   if (type == "while") finishLoop(forward, op, *gradientBlock);
@@ -66,6 +72,14 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
     made.push_back(op);
   }
   return Error::success();
+}
+
+/// For a gradient operator: whether it has a gradient to start from.
+bool GradientMaker::readsGradient(const BlockOp &op) const {
+  return any_of(op.inputs, [&](const BlockSlot &slot) {
+    return program.text(slot.name).ends_with(kSuffix) &&
+           any_of(slot.variables, [](TextId name) { return name != kEmptyName; });
+  });
 }
 
 /// An operator that computes values too, such as `stack` for `unbind`, takes no `@EMPTY@`.
@@ -111,8 +125,11 @@ GradientMaker::Form GradientMaker::parse(StringRef type, StringRef text) {
   for (const GradientForm::Slot &slot : parts.inputs) form.inputs.push_back(internSlot(slot));
   if (const OpSlots *slots = slotsOfType(type))
     for (auto [slot, made] : zip(parts.inputs, form.inputs))
-      made.isAuxiliary =
-          llvm::any_of(slots->outputs, [&](const OpSlot &out) { return out.isAuxiliary && out.name == slot.source; });
+      for (const OpSlot &result : slots->outputs) {
+        if (result.name != slot.source) continue;
+        made.isAuxiliary = result.isAuxiliary;
+        made.isRequired = !result.isAuxiliary && !result.isOptional && !result.isList;
+      }
   for (const GradientForm::Slot &slot : parts.outputs) form.outputs.push_back(internSlot(slot));
   return form;
 }

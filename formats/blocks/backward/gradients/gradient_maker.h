@@ -33,6 +33,7 @@ class GradientMaker {
     TextId base;  // the source without @GRAD, if it ends in that
     bool keepsEmpty = false;
     bool isAuxiliary = false;  // a result of the operator that only its gradient needs
+    bool isRequired = false;   // a result that the gradient operator cannot do without
   };
   struct Form {
     enum { Unknown, Missing, Empty, Made } state = Unknown;
@@ -45,6 +46,7 @@ class GradientMaker {
   Form parse(llvm::StringRef type, llvm::StringRef text);
   Slot internSlot(const GradientForm::Slot &parts);
   void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
+  bool readsGradient(const BlockOp &op) const;
   llvm::Error checkNamed(uint32_t block, uint32_t index, const Slot &slot, const BlockSlot &made) const;
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
   llvm::Error finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock);

@@ -4,8 +4,6 @@
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/program/visible_variables.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
-
 using namespace llvm;
 
 namespace gradc {
@@ -123,7 +121,7 @@ BlockOp zerosLike(Context &context, NameTable &texts, TextId like, TextId to) {
 }
 
 /// Inserts zeros before an operator for the gradients that it reads and `isMissing` accepts.
-void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names,
+void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names, ShapeOfGradient like,
                 function_ref<bool(const BlockOp &op, TextId name)> isMissing) {
   std::vector<std::pair<size_t, TextId>> missing;  // before which operator
   for (size_t i = 0; i < ops.size(); ++i)
@@ -137,7 +135,7 @@ void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &name
   for (size_t i = 0; i < ops.size(); ++i) {
     for (; next < missing.size() && missing[next].first == i; ++next) {
       const TextId name = missing[next].second;
-      filled.push_back(zerosLike(context, names.texts, names.stripped(name), name));
+      filled.push_back(zerosLike(context, names.texts, like(name), name));
     }
     filled.push_back(std::move(ops[i]));
   }
@@ -147,9 +145,9 @@ void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &name
 }  // namespace
 
 void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
-                  GradientNames &names) {
+                  GradientNames &names, ShapeOfGradient like) {
   erase_if(ops, [&](const BlockOp &op) { return isRemovable(op, noGrad, targetGradients, names); });
-  fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
+  fillBefore(context, ops, names, like, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
 }
 
 /// False for an operator that reads gradients of which none exists: it is dropped in the end.
@@ -164,14 +162,16 @@ static bool isComputed(const BlockOp &op, const NameSet &computed, GradientNames
 }
 
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
-                    GradientNames &names) {
+                    GradientNames &names, ShapeOfGradient like) {
   NameSet computed = known;
   const BlockOp *seen = ops.data();  // operators before it are in `computed`
-  fillBefore(context, ops, names, [&](const BlockOp &op, TextId name) {
+  fillBefore(context, ops, names, like, [&](const BlockOp &op, TextId name) {
     for (; seen != &op; ++seen)
       if (isInside || isComputed(*seen, computed, names))
         forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
-    return (isInside || op.subBlock) && computed.insert(name);
+    const bool isNeeded =
+        isInside || op.subBlock || (names.texts.text(op.type) != "sum" && isComputed(op, computed, names));
+    return isNeeded && computed.insert(name);
   });
 }
 

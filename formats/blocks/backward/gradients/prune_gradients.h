@@ -5,19 +5,25 @@
 #include "formats/blocks/program/gradient_names.h"
 #include "ir/graph/context.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace gradc {
+
+/// The variable whose shape a gradient has.
+using ShapeOfGradient = llvm::function_ref<TextId(TextId gradient)>;
 
 /// Rules A and B (NG-02), in one sweep during which `noGrad`, the gradients that are not requested, grows;
 /// `targetGradients` never join it. Then fills each cut gradient that an operator reads with zeros before that operator
 /// (ZERO-07).
 void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
-                  GradientNames &names);
+                  GradientNames &names, ShapeOfGradient like);
 
 /// Fills with zeros each gradient that the owner of a gradient block reads but no operator has computed: those of
 /// values that a loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those
-/// that any operator reads. `known` are names that have a value before the first operator.
+/// that any operator reads; in others, those that one reads besides a computed one (`split`, of which a loop lists a
+/// part that it does not read). A sum leaves them out. `known` are names that have a value before the first operator.
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
-                    GradientNames &names);
+                    GradientNames &names, ShapeOfGradient like);
 
 /// In the gradient of a loop's body: a state that the step overwrites without reading it has a zero gradient before the
 /// step; only if no step runs, it has that of the final state. If the step reads a state and overwrites it with a value

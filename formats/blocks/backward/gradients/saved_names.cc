@@ -30,7 +30,10 @@ NameSet movingStatistics(const BlockProgram &program) {
   for (const Block &block : program.blocks)
     for (const BlockOp &op : block.ops) {
       if (program.text(op.type) != "batch_norm") continue;
-      for (StringRef slot : {"MeanOut", "VarianceOut"}) names.insert(program.variables(op.outputs, slot));
+      for (const auto &[from, to] : {std::pair("Mean", "MeanOut"), {"Variance", "VarianceOut"}}) {
+        const ArrayRef<TextId> updated = program.variables(op.outputs, to);
+        if (program.variables(op.inputs, from) == updated) names.insert(updated);
+      }
     }
   return names;
 }
