@@ -1,8 +1,8 @@
 // Programs of blocks after seeded edits: an error, or everything holds. `./dev fuzz --level programs` searches on.
 #include "ops/registry.h"
 #include "tests/fuzz/corpus.h"
-#include "tests/fuzz/program_edits.h"
-#include "tests/fuzz/programs.h"
+#include "tests/fuzz/programs/program_edits.h"
+#include "tests/fuzz/programs/programs.h"
 
 #include <gtest/gtest.h>
 

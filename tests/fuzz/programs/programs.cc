@@ -1,5 +1,5 @@
 // One program on its way through the harness. Tested by tests/networks/fuzz_programs_test.cc
-#include "tests/fuzz/programs.h"
+#include "tests/fuzz/programs/programs.h"
 
 #include "tests/fuzz/grammar.h"
 #include "tests/fuzz/trial.h"

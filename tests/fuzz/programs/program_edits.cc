@@ -1,8 +1,8 @@
 // A file is edited as JSON, so that it can be wrong in every way. Tested by tests/networks/fuzz_programs_test.cc
-#include "tests/fuzz/program_edits.h"
+#include "tests/fuzz/programs/program_edits.h"
 
 #include "tests/fuzz/draw_values.h"
-#include "tests/fuzz/program_view.h"
+#include "tests/fuzz/programs/program_view.h"
 
 #include "formats/blocks/ops/op_row.h"
 #include "formats/blocks/tables/op_slots.h"

@@ -1,5 +1,5 @@
 // Tested by tests/networks/fuzz_programs_test.cc
-#include "tests/fuzz/program_view.h"
+#include "tests/fuzz/programs/program_view.h"
 
 #include "tests/fuzz/draw_values.h"
 

@@ -4,8 +4,8 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
-#include "tests/fuzz/program_edits.h"
-#include "tests/fuzz/programs.h"
+#include "tests/fuzz/programs/program_edits.h"
+#include "tests/fuzz/programs/programs.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

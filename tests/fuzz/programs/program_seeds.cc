@@ -1,5 +1,5 @@
 // Sound programs as files. Tested by tests/networks/fuzz_programs_test.cc
-#include "tests/fuzz/programs.h"
+#include "tests/fuzz/programs/programs.h"
 
 #include "formats/blocks/program/block_attrs.h"
 #include "ops/registry.h"
