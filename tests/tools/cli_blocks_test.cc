@@ -230,7 +230,9 @@ TEST(CliBlocks, A_19_AGradientThatPaddleLeavesOutIsNamed) {
     done = folder.run(std::string("grad p.json --of l --as graph -o whole.json --wrt ") + names);
     EXPECT_EQ(done.code, 0);
     EXPECT_EQ(done.err, "");
-    if (StringRef(names) == "w") EXPECT_EQ(problemOf(folder, "whole.json"), "") << "the target moves";
+    if (StringRef(names) == "w") {
+      EXPECT_EQ(problemOf(folder, "whole.json"), "") << "the target moves";
+    }
   }
   // Constant targets lose nothing.
   EXPECT_EQ(folder.run("grad p.json --of l --wrt w --no-grad t -o g.json").err, "");

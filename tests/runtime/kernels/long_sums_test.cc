@@ -343,7 +343,9 @@ void check(const Sum &sum, Numbers &numbers, bool isOnes) {
     const std::vector<float> fast = valuesOf(sum, g, numbers, Backend::Auto, threads);
     for (float found : fast) EXPECT_LE(relative(found), pairwiseError(count)) << found << ", " << threads;
     if (threads == 1) alone = fast;
-    if (sum.bits == Bits::OwnLoop) EXPECT_EQ(fast, alone) << threads;
+    if (sum.bits == Bits::OwnLoop) {
+      EXPECT_EQ(fast, alone) << threads;
+    }
     if (threads == 3 && !isOnes) {
       EXPECT_EQ(valuesOf(sum, g, numbers, Backend::Auto, 3), fast) << "a second time";
     }
