@@ -74,12 +74,6 @@ struct GradOptions {
   TapePolicies policies = {};
 };
 
-/// Statistics of compiled backwards.
-struct CacheStats {
-  uint64_t hits = 0, misses = 0;
-  size_t entries = 0, bytes = 0;
-};
-
 /// The memory of an Imperative, without what its Context holds and what oneDNN allocates for prepared kernels.
 struct MemoryStats {
   PoolStats pool;             // leaves, kept values, other tensors and the tape, free blocks
