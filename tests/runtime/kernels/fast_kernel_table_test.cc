@@ -21,9 +21,9 @@ using namespace gradc::testing;
 TEST(FastKernelTable, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
   TestContext context;
   for (size_t i = 0; i < fastKernelTable().size(); ++i) {
-    const FastKernelRow &row = fastKernelTable()[i];
+    const FastKernelRow &row = *fastKernelTable()[i];
     if (i != 0) {
-      EXPECT_LT(fastKernelTable()[i - 1].name, row.name);
+      EXPECT_LT(fastKernelTable()[i - 1]->name, row.name);
     }
     const OpDef *op = context.ops.find(row.name);
     ASSERT_TRUE(op) << row.name.str();
