@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <type_traits>
 
 using namespace llvm;
 
@@ -79,13 +80,14 @@ constexpr FastKernelRow kStepRow = {"", fast::optimizerStep, LayoutRole::Element
 
 ArrayRef<const FastKernelRow *> fastKernelTable() {
   static constexpr size_t kMostRows = 512;
-  struct Table {
+  struct RowTable {
     const FastKernelRow *rows[kMostRows];
     size_t count = 0;
   };
-  // Nothing to destroy when the process ends, while other threads may still compile.
-  static const Table table = [] {
-    Table made;
+  // Other threads may still compile when the process ends.
+  static_assert(std::is_trivially_destructible_v<RowTable>);
+  static const RowTable table = [] {
+    RowTable made;
     for (const FastKernels *family : kFamilies)
       for (const FastKernelRow &row : *family) {
         assert(made.count < kMostRows);

@@ -95,7 +95,7 @@ bool diesAtExit(StringRef line) {
       "^(static |inline |const )*(llvm::)?(std::(vector|string|map|set|unordered_map|unordered_set|"
       "function|unique_ptr|shared_ptr|deque|list)|StringMap|StringSet|DenseMap|DenseSet|SmallVector)"
       "(<.*>)? [A-Za-z_0-9]+( = |\\{|;)");
-  static const Regex harmless("constexpr|constinit|thread_local|static (const )?(bool|InstructionSet|Block) ");
+  static const Regex harmless("constexpr|constinit|thread_local|static (const )?(bool|InstructionSet|Block|RowTable) ");
   return !harmless.match(line) && (local.match(line) || global.match(line));
 }
 

@@ -193,6 +193,7 @@ TEST_F(Allocation, GraphsOfBlocks) {
   BlockProgram program;
   addBlock(program, std::nullopt, {"x", "w", "y"});
   program.find(0, program.intern("y"))->shape = {2};
+  program.find(0, program.intern("w"))->dtype = FluidType::Bool;
   addBlock(program, 0, {});
   addOp(program, 1, "exp", {{"X", {"x"}}}, {{"Out", {"y"}}});
   addOp(program, 0, "conditional_block", {{"Cond", {"w"}}}, {{"Out", {"y"}}}, 1);

@@ -162,12 +162,11 @@ TEST(EditedPrograms, ZERO_07_ZerosLikeAGradientWhoseVariableIsNotThere) {
 TEST(EditedPrograms, E_34_ABlockThatUsesTheNameOfAGradient) {
   FluidRequest later = lossOf();
   later.priorCalls = 1;
-  EXPECT_EQ(
-      firstLine(emissionError("while:1 Condition=cond X=p -> Out=loss,loss@GRAD,cond StepScopes=scopes\n"
-                              "block 1 in 0\nreduce_sum X=p -> Out=loss\nfill_constant -> Out=loss@GRAD",
-                              later)),
-      "[ambiguous_name] block 0, operator 0 (while): its block uses the name 'loss@GRAD', which a gradient has in "
-      "the block of its gradient");
+  EXPECT_EQ(firstLine(emissionError("while:1 Condition=cond X=p -> Out=loss,p@GRAD,cond StepScopes=scopes\n"
+                                    "block 1 in 0\nreduce_sum X=p -> Out=loss\nfill_constant -> Out=p@GRAD",
+                                    later)),
+            "[ambiguous_name] block 0, operator 0 (while): its block uses the name 'p@GRAD', which a gradient has in "
+            "the block of its gradient");
 }
 
 TEST(EditedPrograms, E_34_AnEarlierGradientThatIsOverwritten) {
@@ -196,9 +195,7 @@ TEST(EditedPrograms, NAME_07_AStateOfALoopWhoseNameIsTaken) {
   BlockVariable taken{program.intern("loss@GRAD")};
   taken.dtype = FluidType::Fp64;
   ASSERT_TRUE(program.addVariable(0, std::move(taken)));
-  FluidRequest later = lossOf();
-  later.priorCalls = 1;
-  const FluidResult made = cantFail(appendBackward(context, std::move(program), later));
+  const FluidResult made = cantFail(appendBackward(context, std::move(program), lossOf()));
   const std::string ops = dump(made.program, 0);
   EXPECT_TRUE(StringRef(ops).contains(" Out@GRAD=loss@GRAD_0 ") && StringRef(ops).contains(",loss@GRAD_0\n")) << ops;
 }
