@@ -110,7 +110,8 @@ bool Doors::endsInRows(StringRef path) const {
 }
 
 void Doors::checkHeader(StringRef path) {
-  if (isHeader(path) || path.ends_with("/main.cc") || tree.count(stemOf(path).str() + ".h")) return;
+  if (isHeader(path) || path.ends_with(".def") || path.ends_with("/main.cc") || tree.count(stemOf(path).str() + ".h"))
+    return;
   if (!endsInRows(path)) found.insert((path + " has no header").str());
 }
 
