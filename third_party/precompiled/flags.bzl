@@ -12,15 +12,15 @@ FLAGS = {
     "tests": ["-O1", "-UNDEBUG"],
 }
 
-# The sanitizers' compiler parses the headers, so that a source that does not include what it uses is found.
+# With --define=precompiled=off the compiler parses the headers, and finds sources that do not include what they use.
 def precompiled_copts(name):
     return FLAGS[name] + select({
-        "//third_party:fuzz": [],
+        "//third_party/precompiled:off": [],
         "//conditions:default": ["-include", "third_party/precompiled/" + name + ".h"],
     })
 
 def precompiled_deps(name):
     return select({
-        "//third_party:fuzz": [],
+        "//third_party/precompiled:off": [],
         "//conditions:default": ["//third_party/precompiled:" + name],
     })
