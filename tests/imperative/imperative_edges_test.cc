@@ -167,9 +167,7 @@ TEST(ImperativeEdges, ManyUnusedTargetsAreNumberedInLinearTime) {
   expectLinear(16000, [&](uint32_t number) {
     std::vector<Tensor> xs{x};
     for (uint32_t i = 0; i < number; ++i) xs.push_back(t.leaf(1));
-    return secondsOf([&] {
-      EXPECT_EQ(scalar(t.grad({y}, xs, options)[0]), 2);
-    });
+    return secondsOf([&] { EXPECT_EQ(scalar(t.grad({y}, xs, options)[0]), 2); });
   });
 }
 
