@@ -140,10 +140,10 @@ run_mode() {  # run_mode MODE [NAME …]
   if [[ $mode == --kernels ]]; then
     local names=("$@")
     if ((!$#)); then names=("${inferred[@]}"); fi
-    python3 tests/oracles/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" "${names[@]}"
+    python3 bench/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" "${names[@]}"
     echo "channels last"
     if ((!$#)); then names=("${turned[@]}"); fi
-    python3 tests/oracles/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" --channels-last "${names[@]}"
+    python3 bench/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" --channels-last "${names[@]}"
     return
   fi
   if [[ $mode == --fused ]]; then

@@ -2,7 +2,7 @@
 // testdata/conformance/, one file per operator.
 //
 // MXNet's files are made by tests/oracles/conformance_oracle.py from the samples of tests/conformance_samples/, which
-// this test writes for it when GRADC_EXPORT_SAMPLES names a file, PyTorch's by tests/oracles/torch_values.py.
+// this test writes for it when GRADC_EXPORT_SAMPLES names a file, PyTorch's by tests/oracles/pytorch/torch_values.py.
 // GRADC_ORACLE_GOLDENS names another folder than testdata/conformance/. Whoever adds an operator adds samples and
 // records goldens; the last tests here say for which operators they are missing.
 #include "tests/support/ops/conformance.h"
@@ -64,8 +64,8 @@ constexpr Exception kWithoutSlope[] = {
     {"_sort_order", "positions"},
     {"_uniform_like", "draws from a generator of its own"},
 };
-/// Operators of our own that only gradients of others emit. tests/oracles/torch_values.py compares second gradients of
-/// those.
+/// Operators of our own that only gradients of others emit. tests/oracles/pytorch/torch_values.py compares second
+/// gradients of those.
 constexpr Exception kOnlyInGradients[] = {
     {"_RegressionOutput_weight", "the regression outputs"},
     {"_SoftmaxOutput_softmax", "SoftmaxOutput"},
@@ -333,7 +333,7 @@ TEST(Oracle, EveryOperatorHasGoldens) {
   }
   EXPECT_EQ(missing, "")
       << "each needs " << kMinGoldens
-      << " configurations recorded by tests/oracles/conformance_oracle.py or tests/oracles/torch_values.py";
+      << " configurations recorded by tests/oracles/conformance_oracle.py or tests/oracles/pytorch/torch_values.py";
   EXPECT_EQ(surplus, "") << "listed as an exception, yet recorded";
 }
 

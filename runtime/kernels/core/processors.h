@@ -14,7 +14,7 @@ namespace gradc {
 llvm::Expected<unsigned> availableThreads();
 
 /// The number of processors that a control group's `cpu.max` ("QUOTA PERIOD", in µs) allows; none for "max PERIOD",
-/// which is no limit, and for other text.
+/// which sets no limit, and for other text.
 std::optional<unsigned> processorsOfQuota(llvm::StringRef text);
 
 }  // namespace gradc

@@ -22,8 +22,8 @@ template <class T> T must(llvm::Expected<T> value) {
 
 inline constexpr uint64_t kAllOfFirst = 2000, kSampledBehind = 400;
 
-/// The number of the allocation to fail after the k-th: every one of the first, then at a stride that is no multiple of
-/// a loop's.
+/// The number of the allocation to fail after the k-th: every one of the first, then at a stride that is not a multiple
+/// of a loop's.
 inline uint64_t nextFailure(uint64_t k, uint64_t count) {
   if (k < kAllOfFirst) return k + 1;
   uint64_t stride = std::max<uint64_t>(1, (count - kAllOfFirst) / kSampledBehind) | 1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much of a training step runs on reference kernels, in slices or whole, network by network.
 
-    tests/oracles/kernel_shares.py GRADC SHAPES FOLDER [--limit PERCENT] [--channels-last] [--threads N]
+    bench/kernel_shares.py GRADC SHAPES FOLDER [--limit PERCENT] [--channels-last] [--threads N]
                            [--optimizers sgd,adam] NAME...
 
 SHAPES is a JSON object with the shapes of each network's variables, {NAME: {"shape": {VARIABLE: [2, 3]}}}; FOLDER has
@@ -15,7 +15,6 @@ transposed in front and behind where other operators meet them.
 """
 import argparse, collections, json, os, subprocess, sys, tempfile, zipfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'bench'))
 from peers import array_file
 
 SHORTEST_MS = 0.1

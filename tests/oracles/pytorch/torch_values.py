@@ -1,7 +1,7 @@
 """Compares values and gradients of the first two orders with PyTorch's, in float64, operator by operator.
 
-Usage: python tests/oracles/torch_values.py GRADC [--only OP,...] [--seeds N] [--type float64|float16|bfloat16]
-       python tests/oracles/torch_values.py --record FOLDER --only OP,...
+Usage: python tests/oracles/pytorch/torch_values.py GRADC [--only OP,...] [--seeds N] [--type float64|float16|bfloat16]
+       python tests/oracles/pytorch/torch_values.py --record FOLDER --only OP,...
 
 Needs a Python with torch and numpy; nothing else in the project does. Each row is a graph of one node. gradc differentiates
 it twice (`grad --order 2`, its head gradient an input); PyTorch differentiates the sum of its first gradients. Prints one line
