@@ -12,9 +12,18 @@ FLAGS = {
     "tests": ["-O1", "-UNDEBUG"],
 }
 
+# Under a sanitizer what takes longest is to compile what it adds: little is optimized, and of tests, whose loops are not
+# in question, only their memory is checked.
+def sanitizer_copts(name):
+    return select({
+        "//third_party/precompiled:asan": ["-O0", "-fno-sanitize=undefined,float-cast-overflow"] if name == "tests" else ["-O1"],
+        "//third_party/precompiled:tsan": ["-O0"],
+        "//conditions:default": [],
+    })
+
 # With --define=precompiled=off the compiler parses the headers, and finds sources that do not include what they use.
 def precompiled_copts(name):
-    return FLAGS[name] + select({
+    return FLAGS[name] + sanitizer_copts(name) + select({
         "//third_party/precompiled:off": [],
         "//conditions:default": ["-include", "third_party/precompiled/" + name + ".h"],
     })
