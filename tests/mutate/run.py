@@ -18,6 +18,8 @@ import time
 import mutants as lists
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "tests"))
+import binaries
 TIMEOUT = 120  # seconds a test may take before its mutant counts as noticed
 NOT_COPIED = {".git", "out", "shared"}
 
@@ -141,6 +143,16 @@ def changed_since(commit):
     return names("diff", "--name-only", commit, "--") | names("ls-files", "--others", "--exclude-standard")
 
 
+def in_programs(tests):
+    """(program, filter) of each (source, filter): a program has the tests of several sources."""
+    pairs = []
+    for name, test_filter in tests:
+        source = binaries.source_of(name)
+        pairs.append((binaries.program(source), binaries.filter_of(source) if test_filter == "*" else test_filter)
+                     if source else (name, test_filter))
+    return list(dict.fromkeys(pairs))
+
+
 def build_and_judge(all_mutants, chosen, keep):
     folder = pathlib.Path(keep).resolve() if keep else pathlib.Path(tempfile.mkdtemp(prefix="gradc-mutate-"))
     bazel = Bazel(folder / "tree", folder / "base")
@@ -184,6 +196,8 @@ def main():
         for mutant in chosen:
             print(mutant, " ".join(f"{target}:{test_filter}" for target, test_filter in mutant.tests))
         return 0
+    for mutant in chosen:
+        mutant.tests = in_programs(mutant.tests)
     start = time.monotonic()
     # Files without a chosen mutant stay as they are, so that they need not be compiled again.
     verdict = build_and_judge([m for m in all_mutants if m.file in {c.file for c in chosen}], chosen, options.keep)
