@@ -56,7 +56,7 @@ class Backward {
     errorClips = std::move(resolved->errorClips);
     numberOps(program);
     const std::vector<TextId> flagged = liftFlags(program, request.block, targets);
-    matchOwnerSlots(program);
+    if (Error error = matchOwnerSlots(program)) return error;
     if (Error error = prepareRecurrent(context, program)) return error;
     separateValues();
     const std::vector<TextId> sources = isGradients ? inputs : parametersOf(program, request);

@@ -23,14 +23,20 @@ void dropRepeated(BlockSlot &slot) {
 }
 
 /// With `areWritten`, also flagged ones: a flag is not about what the block computes.
-void addMissing(BlockProgram &program, uint32_t block, std::vector<BlockSlot> &slots, StringRef slotName,
-                const NameSet &names, bool areWritten) {
-  const OperandNames known{ArrayRef(slots)};
-  BlockSlot missing = {program.intern(slotName), {}};
+SmallVector<TextId, 1> missingNames(const BlockProgram &program, uint32_t block, ArrayRef<BlockSlot> slots,
+                                    const NameSet &names, bool areWritten) {
+  const OperandNames known{slots};
+  SmallVector<TextId, 1> missing;
   for (TextId name : names.names())
     if (!known.contains(name) &&
         (carriesGradient(program, block, name) || (areWritten && isFloatTensor(visibleVariable(program, block, name)))))
-      missing.variables.push_back(name);
+      missing.push_back(name);
+  return missing;
+}
+
+void addMissing(BlockProgram &program, uint32_t block, std::vector<BlockSlot> &slots, StringRef slotName,
+                const NameSet &names, bool areWritten) {
+  BlockSlot missing = {program.intern(slotName), missingNames(program, block, slots, names, areWritten)};
   if (missing.variables.empty()) return;
   auto slot = find_if(slots, [&](const BlockSlot &candidate) { return candidate.name == missing.name; });
   if (slot == slots.end()) slots.push_back(std::move(missing));
@@ -63,12 +69,18 @@ class SlotMatcher {
   SlotMatcher(BlockProgram &program, std::vector<OuterNames> &outer, uint32_t block, NameSet begun, bool isFirst)
       : program(program), outer(outer), block(block), isFirst(isFirst), seen(std::move(begun)) {}
 
-  void run() {
-    for (BlockOp &op : program.blocks[block].ops) {
+  Error run() {
+    for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
+      BlockOp &op = program.blocks[block].ops[at];
       const StringRef type = program.text(op.type);
-      if (op.subBlock && (type == "while" || type == "conditional_block")) matchOwner(op, type == "while");
-      else noteOp(op);
+      if (!op.subBlock || (type != "while" && type != "conditional_block")) {
+        noteOp(op);
+        continue;
+      }
+      if (Error error = checkOwner(at, type == "while")) return error;
+      matchOwner(op, type == "while");
     }
+    return Error::success();
   }
 
  private:
@@ -89,9 +101,31 @@ class SlotMatcher {
     });
   }
 
+  static StringRef operandSlot(bool isLoop) { return isLoop ? "X" : "Input"; }
+
+  /// The gradient of an operand that the slot lacks would get lost; that of one under whose name the block has another
+  /// variable would be taken for the gradient of that.
+  Error checkOwner(size_t at, bool isLoop) const {
+    const BlockOp &op = program.blocks[block].ops[at];
+    const StringRef slot = operandSlot(isLoop);
+    for (TextId name : program.variables(op.inputs, slot))
+      if (name != kEmptyName && program.find(*op.subBlock, name))
+        return failureAt(program, block, at, ErrorKind::BadEntry,
+                         "slot '" + slot + "' lists '" + program.text(name) + "', but block " + Twine(*op.subBlock) +
+                             " declares another variable of that name");
+    if (isFirst) return Error::success();
+    const OuterNames &inside = outer[*op.subBlock];
+    const SmallVector<TextId, 1> missing =
+        missingNames(program, block, op.inputs, isLoop ? inside.read : inside.readFirst, false);
+    if (missing.empty()) return Error::success();
+    return failureAt(program, block, at, ErrorKind::BadEntry,
+                     "block " + Twine(*op.subBlock) + " reads '" + program.text(missing[0]) + "', which slot '" + slot +
+                         "' does not list and which cannot be added after an earlier call has made gradients");
+  }
+
   void matchOwner(BlockOp &op, bool isLoop) {
     const OuterNames &inside = outer[*op.subBlock];
-    const StringRef operands = isLoop ? "X" : "Input";
+    const StringRef operands = operandSlot(isLoop);
     // The gradient of what a loop writes is a state of its gradient: it arrives once, behind the last step. What a
     // branch writes may keep the value that it was given; one that an operator has written copyOverwritten tells apart.
     NameSet kept;
@@ -140,13 +174,14 @@ class SlotMatcher {
 
 }  // namespace
 
-void matchOwnerSlots(BlockProgram &program) {
+Error matchOwnerSlots(BlockProgram &program) {
   // Gradient blocks of an earlier call use the slots as they are.
   const bool isFirst = none_of(program.blocks, [](const Block &block) { return block.forward.has_value(); });
   std::vector<OuterNames> outer(program.blocks.size());
   std::vector<NameSet> begun = begunNames(program);
   for (auto block = static_cast<uint32_t>(program.blocks.size()); block-- > 0;)  // after its inner blocks
-    SlotMatcher(program, outer, block, std::move(begun[block]), isFirst).run();
+    if (Error error = SlotMatcher(program, outer, block, std::move(begun[block]), isFirst).run()) return error;
+  return Error::success();
 }
 
 }  // namespace gradc

@@ -100,6 +100,18 @@ const BlockEdits::BranchUse &BlockEdits::useOf(size_t branch) {
   return known->second;
 }
 
+// What merges the values of a branch was made when its condition still had the name that the program gave it.
+void BlockEdits::renameMerged(const BlockOp &branch, Change &change) {
+  if (change.behind.empty()) return;
+  const TextId condition = program.variables(branch.inputs, "Cond")[0];
+  const auto renamed = change.inputs.find(condition.value);
+  if (renamed == change.inputs.end()) return;
+  for (BlockOp &op : change.behind)
+    forEachVariable(op.inputs, [&](TextId &name) {
+      if (name == condition) name = renamed->second;
+    });
+}
+
 void BlockEdits::apply() {
   if (changes.empty()) return;
   std::vector<BlockOp> old = std::move(program.blocks[block].ops), result;
@@ -107,7 +119,7 @@ void BlockEdits::apply() {
     auto found = changes.find(i);
     if (found != changes.end()) {
       for (auto [from, to] : found->second.before) result.push_back(assign(from, to));
-      if (i < old.size()) rename(old[i], found->second);
+      if (i < old.size()) renameMerged(old[i], found->second), rename(old[i], found->second);
     }
     if (i < old.size()) result.push_back(std::move(old[i]));
     if (found != changes.end())

@@ -58,6 +58,7 @@ class BlockEdits {
   const BranchUse &useOf(size_t branch);
   void rename(BlockOp &op, Change &change);
   void renameBelow(uint32_t inner, const NameMap &names);
+  void renameMerged(const BlockOp &branch, Change &change);
   void renameRecurrent(BlockOp &op, Change &change);
   void addReads(BlockOp &branch, llvm::ArrayRef<Assign> first);
 

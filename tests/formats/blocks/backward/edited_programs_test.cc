@@ -63,6 +63,17 @@ TEST(EditedPrograms, D_28_AValueThatALoopWithoutStepsLeaves) {
   EXPECT_EQ(gradientWhere(true, loop), (std::vector<double>{0, 0}));
 }
 
+// The condition `ctaken` has two values in a step; what merges the values of the branch reads the first one.
+TEST(EditedPrograms, D_28_AConditionThatIsOverwrittenBehindItsBranch) {
+  constexpr StringLiteral loop = "scale X=p -> Out=a\nwhile:1 Condition=c X=a,p -> Out=a,c StepScopes=s\n"
+                                 "reduce_sum X=a -> Out=loss\n"
+                                 "block 1 in 0\nlogical_not X=c -> Out=ctaken\n"
+                                 "conditional_block:2 Cond=ctaken Input=a,p -> Out=a Scope=s2\n"
+                                 "assign X=c -> Out=ctaken\nlogical_not X=c -> Out=c\n"
+                                 "block 2 in 1\nelementwise_mul X=a Y=p -> Out=m\ntanh X=m -> Out=a";
+  EXPECT_EQ(gradientWhere(true, loop), (std::vector<double>{1, 1}));
+}
+
 // Behind the last step, it arrives once.
 TEST(EditedPrograms, D_28_WhatALoopWritesIsOneOfItsStates) {
   const Emitted program = emitted("while:1 Condition=c X=p -> Out=a,c StepScopes=s\nreduce_sum X=a -> Out=loss\n"
@@ -198,6 +209,40 @@ TEST(EditedPrograms, NAME_07_AStateOfALoopWhoseNameIsTaken) {
   const FluidResult made = cantFail(appendBackward(context, std::move(program), lossOf()));
   const std::string ops = dump(made.program, 0);
   EXPECT_TRUE(StringRef(ops).contains(" Out@GRAD=loss@GRAD_0 ") && StringRef(ops).contains(",loss@GRAD_0\n")) << ops;
+}
+
+// Its gradient would be taken for that of the variable outside.
+TEST(EditedPrograms, E_48_AnOperandWhoseNameTheBlockDeclares) {
+  for (const auto &[owner, slot] : {std::pair("while", "X"), {"conditional_block", "Input"}}) {
+    TestContext context;
+    const bool isLoop = StringRef(owner) == "while";
+    BlockProgram program =
+        programOf(std::string("tanh X=x -> Out=b\n") + owner + ":1 " + (isLoop ? "Condition" : "Cond") + "=c " + slot +
+                  "=p,b -> Out=a " + (isLoop ? "StepScopes" : "Scope") +
+                  "=s\nreduce_sum X=a -> Out=loss\n"
+                  "block 1 in 0\ntanh X=b -> Out=p\nexp X=p -> Out=a");
+    BlockVariable inner = *program.find(0, program.texts.find("p"));
+    ASSERT_TRUE(program.addVariable(1, std::move(inner)));
+    EXPECT_EQ(firstLine(describeWithNotes(appendBackward(context, std::move(program), lossOf()).takeError())),
+              std::string("[bad_entry] block 0, operator 1 (") + owner + "): slot '" + slot +
+                  "' lists 'p', but block 1 declares another variable of that name");
+  }
+}
+
+// Without an earlier call, the operand is added to the slot.
+TEST(EditedPrograms, E_48_AnOperandThatASlotLacksInALaterCall) {
+  for (bool isLater : {false, true}) {
+    TestContext context;
+    BlockProgram program = programOf(
+        "tanh X=p -> Out=a\nwhile:1 Condition=c X=a -> Out=a,c StepScopes=s\n"
+        "reduce_sum X=a -> Out=loss\nblock 1 in 0\nelementwise_mul X=a Y=p -> Out=a\nlogical_not X=c -> Out=c");
+    if (isLater) program.blocks.push_back({0, 1});
+    Expected<FluidResult> made = appendBackward(context, std::move(program), lossOf());
+    EXPECT_EQ(made ? pairsOf(*made) : firstLine(describeWithNotes(made.takeError())),
+              isLater ? "[bad_entry] block 0, operator 1 (while): block 1 reads 'p', which slot 'X' does not list and "
+                        "which cannot be added after an earlier call has made gradients"
+                      : "p=p@GRAD ");
+  }
 }
 
 TEST(EditedPrograms, D_28_AnOperatorWithoutAGradientThatWorksInPlace) {
