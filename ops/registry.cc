@@ -1,7 +1,7 @@
 // Fills a registry with every built-in operator. Tested by tests/ops/registry_test.cc
 #include "ops/registry.h"
 
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
 #include "ops/kit/builtin.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

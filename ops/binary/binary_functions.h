@@ -16,7 +16,7 @@
 #pragma once
 
 #include "ir/rules/inference.h"
-#include "ops/binary/broadcast_binary.h"
+#include "ops/binary/broadcast.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
 #include "ops/elementwise/scalar_params.h"

@@ -7,7 +7,7 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/rules/missing_inputs.h"
-#include "ops/binary/broadcast_binary.h"
+#include "ops/binary/broadcast.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

@@ -5,7 +5,7 @@
 // Tested by tests/ops/extrema_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/binary/broadcast_binary.h"
+#include "ops/binary/broadcast.h"
 #include "ops/binary/extrema.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/amended.h"

@@ -1,5 +1,5 @@
 // A graph as a node: a body that several places invoke. Tested by tests/ops/control_flow_test.cc
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
 #include "ops/kit/primitives.h"
 
 #include "ir/base/error.h"

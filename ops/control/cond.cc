@@ -1,5 +1,5 @@
 // MXNet's cond: one of two bodies runs, as a third decides. Tested by tests/ops/control_flow_test.cc
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,6 +1,6 @@
 // MXNet's foreach: a body run for every slice of its data. Tested by tests/ops/control_flow_test.cc
-#include "ops/control/relocated.h"
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
+#include "ops/control/rebody.h"
 #include "ops/kit/primitives.h"
 
 #include "ir/rules/grad_rule.h"

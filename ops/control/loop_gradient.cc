@@ -2,7 +2,7 @@
 // are the gradients of the forward states, and running sums of the gradients of operands that every step reads.
 // Tested by tests/passes/gradient/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
 #include "ops/kit/primitives.h"
 
 #include "ir/graph/effects.h"

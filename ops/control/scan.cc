@@ -1,6 +1,6 @@
 // The loop that gradients of loops emit: it visits its rows upward or downward, and may end early.
 // Tested by tests/ops/control_flow_test.cc
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
 #include "ops/kit/primitives.h"
 
 #include "ir/graph/graph_builder.h"

@@ -1,5 +1,5 @@
 // MXNet's while_loop: a body that runs while a condition holds. Tested by tests/ops/control_flow_test.cc
-#include "ops/control/saved.h"
+#include "ops/control/flow_operator.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -12,7 +12,7 @@
 #include "ops/kit/amended.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/reduction/groups.h"
+#include "ops/reduction/grouped_loops.h"
 #include "ops/shape/axes.h"
 
 #include <algorithm>

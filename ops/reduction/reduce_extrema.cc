@@ -9,7 +9,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
-#include "ops/reduction/groups.h"
+#include "ops/reduction/grouped_loops.h"
 
 #include <limits>
 

@@ -18,7 +18,7 @@
 #include "ir/graph/body_flow.h"
 #include "ir/op/gradient_marks.h"
 #include "ir/rules/grad_rule.h"
-#include "ops/control/relocated.h"
+#include "ops/control/rebody.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/Sequence.h"

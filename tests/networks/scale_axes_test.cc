@@ -2,7 +2,7 @@
 // are the ways to be large, columns what is done with the graph; each cell runs by itself.
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
-#include "ops/control/relocated.h"
+#include "ops/control/rebody.h"
 #include "ops/registry.h"
 #include "passes/gradient/higher_order/retain_inside.h"
 #include "passes/gradient/higher_order/stop_inside.h"

@@ -8,7 +8,7 @@ namespace gradc {
 
 /// The kind with other bodies, each with `numAdded` more heads, which are visible outputs of the node: stacked ones
 /// before the states of a loop, else the last ones. Input i of body b corresponds to input was[b][i] of the old body.
-/// Null if the operator has no such form. Built-in operators: ops/control/relocated.h.
+/// Null if the operator has no such form. Built-in operators: ops/control/rebody.h.
 using MoreOutputs = llvm::Expected<KindRef>(Context &context, const NodeKind &kind, llvm::ArrayRef<Graph> bodies,
                                             llvm::ArrayRef<std::vector<uint32_t>> was, size_t numAdded);
 

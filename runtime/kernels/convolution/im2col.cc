@@ -1,7 +1,7 @@
 // im2col, col2im and their gradients: rows of columns, or planes of images, divided among threads.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/spatial/column_windows.h"
+#include "ops/spatial/im2col.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 

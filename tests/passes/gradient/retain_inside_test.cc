@@ -1,12 +1,12 @@
 // Gradients of entries inside bodies as heads: what the unrolled graph has of every step, a row each.
-#include "ops/control/relocated.h"
+#include "ops/control/rebody.h"
 #include "ops/registry.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "passes/gradient/higher_order/retain_inside.h"
 #include "passes/gradient/higher_order/stop_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

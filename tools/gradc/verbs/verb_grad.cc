@@ -8,12 +8,12 @@
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/rules/verify.h"
-#include "ops/control/relocated.h"
+#include "ops/control/rebody.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "passes/gradient/higher_order/retain_inside.h"
 #include "passes/gradient/higher_order/stop_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 using namespace llvm;
 

@@ -1,4 +1,4 @@
-#include "ops/control/relocated.h"
+#include "ops/control/rebody.h"
 
 #include "ir/op/attr_spec.h"
 #include "ops/kit/primitives.h"
