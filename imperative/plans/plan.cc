@@ -6,7 +6,7 @@
 #include "imperative/plans/recorded_graph.h"
 #include "imperative/tape/function_op.h"
 
-#include "ops/kit/builtin.h"
+#include "ops/kit/families.h"
 #include "ops/kit/output_reads.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/executor/failures.h"

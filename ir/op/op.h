@@ -207,6 +207,14 @@ struct Primitive {
   explicit constexpr operator bool() const { return !onnx.empty(); }
 };
 
+/// Bodies for a node in place of its own: input i of body b was input was[b][i] of the old one, and each body that
+/// computes may have that many more heads.
+struct NewBodies {
+  llvm::ArrayRef<Graph> bodies;
+  llvm::ArrayRef<std::vector<uint32_t>> was;
+  size_t numAdded = 0;
+};
+
 struct OpDef {
   llvm::StringRef name;
   NameList aliases = {};
@@ -220,6 +228,9 @@ struct OpDef {
   llvm::Error (*check)(const OpDef &, void *params) = nullptr;
   /// How the operator uses its bodies (ir/graph/body_flow.h); checks them against the attributes. BadAttribute.
   llvm::Expected<BodyFlow> (*flow)(const NodeKind &) = nullptr;
+  /// The kind of a node with other bodies, whose attributes follow them; null if no attributes do. Added heads become
+  /// visible outputs: of a loop, stacked ones before its states; otherwise the last ones.
+  llvm::Expected<std::shared_ptr<const NodeKind>> (*rebody)(Context &, const NodeKind &, const NewBodies &) = nullptr;
   void (*shape)(ShapeInference &) = nullptr;  // both ways; null: E-58 when something is still unknown at the end
   void (*dtype)(DTypeInference &) = nullptr;  // null: all inputs and outputs share one type (REG-22)
   llvm::ArrayRef<InplacePair> inplace = {};

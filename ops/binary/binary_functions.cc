@@ -4,8 +4,8 @@
 
 #include "ir/op/gradient_marks.h"
 #include "ops/elementwise/integer_functions.h"
-#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 
 #include <algorithm>
 #include <cmath>

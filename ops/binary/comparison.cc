@@ -6,8 +6,8 @@
 #include "ops/binary/broadcast.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 

@@ -8,8 +8,8 @@
 #include "ops/binary/broadcast.h"
 #include "ops/binary/extrema.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 

@@ -2,8 +2,8 @@
 // Tested by tests/ops/extrema_ops_test.cc
 #include "ops/binary/binary_functions.h"
 #include "ops/elementwise/integer_functions.h"
-#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 
 #include <cmath>
 

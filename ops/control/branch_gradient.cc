@@ -1,7 +1,8 @@
 // The gradient of a branch is a branch, and that of a call is a call. The forward decision is reused, and inputs that
 // the branch taken does not read get zeros. Tested by tests/passes/gradient/loop_gradient_test.cc
+#include "ops/control/branch_gradient.h"
+
 #include "ops/control/adjoint.h"
-#include "ops/control/flow_operator.h"
 #include "ops/kit/primitives.h"
 
 using namespace llvm;

@@ -1,9 +1,10 @@
 // A graph as a node: a body that several places invoke. Tested by tests/ops/control_flow_test.cc
-#include "ops/control/flow_operator.h"
-#include "ops/kit/primitives.h"
-
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
+#include "ops/control/branch_gradient.h"
+#include "ops/control/flow_operator.h"
+#include "ops/control/rebody.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 
@@ -13,6 +14,10 @@ namespace {
 struct CallParams {
   int64_t numArgs, numOutputs;
   std::optional<Dims> inputLocs, saved;
+
+  int64_t numInputs() const { return numArgs; }
+  int64_t numVisible() const { return numOutputs; }
+  int64_t numHidden() const { return numSaved(saved); }
 };
 
 constexpr AttrSpec kCallAttrs[] = {
@@ -110,19 +115,13 @@ class InlinedBody {
 };
 
 constexpr OpDef callOperator() {
-  OpDef op = flowOperator("_call", "runs its body");
-  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CallParams>().numArgs); }, true};
-  op.outputs = {{}, [](const NodeKind &kind) {
-                  const CallParams &p = kind.params<CallParams>();
-                  return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
-                }};
-  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CallParams>().numOutputs); };
-  op.attrs = kCallAttrs;
-  op.params = paramsOf<CallParams>();
+  OpDef op = flowOperator<CallParams>("_call", "runs its body", kCallAttrs);
   op.flow = callFlow;
+  op.rebody = [](Context &context, const NodeKind &kind, const NewBodies &given) {
+    return rebodied(context, kind, given, {{"input_locs", listText(operandsOf(kind, given, 0))}});
+  };
   op.gradient = branchGradient;
   op.decompose = [](DecomposeRule &d) { InlinedBody(d).run(); };
-  op.irreducible = {};
   return op;
 }
 

@@ -1,5 +1,7 @@
 // MXNet's cond: one of two bodies runs, as a third decides. Tested by tests/ops/control_flow_test.cc
+#include "ops/control/branch_gradient.h"
 #include "ops/control/flow_operator.h"
+#include "ops/control/rebody.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -15,6 +17,8 @@ struct CondParams {
   std::optional<Dims> saved;
 
   size_t numInputs() const { return static_cast<size_t>(numArgs - 3); }
+  int64_t numVisible() const { return numOutputs; }
+  int64_t numHidden() const { return saved ? 1 + numSaved(saved) : 0; }
 };
 
 constexpr AttrSpec kCondAttrs[] = {
@@ -53,19 +57,16 @@ Expected<BodyFlow> condFlow(const NodeKind &kind) {
 }
 
 constexpr OpDef condOperator() {
-  OpDef op = flowOperator("_cond", "runs its second body if the first yields a nonzero number, else its third");
-  op.inputs = {
-      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numInputs()); }, true};
-  op.outputs = {{}, [](const NodeKind &kind) {
-                  const CondParams &p = kind.params<CondParams>();
-                  return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
-                }};
-  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numOutputs); };
-  op.attrs = kCondAttrs;
-  op.params = paramsOf<CondParams>();
+  OpDef op = flowOperator<CondParams>("_cond", "runs its second body if the first yields a nonzero number, else its third",
+                                      kCondAttrs);
   op.flow = condFlow;
+  op.rebody = [](Context &context, const NodeKind &kind, const NewBodies &given) {
+    return rebodied(context, kind, given,
+                    {{"cond_input_locs", listText(operandsOf(kind, given, 0))},
+                     {"then_input_locs", listText(operandsOf(kind, given, 1))},
+                     {"else_input_locs", listText(operandsOf(kind, given, 2))}});
+  };
   op.gradient = branchGradient;
-  op.irreducible = {};
   op.primitive = {.onnx = "If", .c = "if (decision(x)) first(x); else second(x)"};
   return op;
 }

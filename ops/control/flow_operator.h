@@ -1,10 +1,11 @@
-// The attribute of loops, branches and calls that counts the outputs added for gradients, after the visible ones.
+// What operators with bodies share: loops, branches and calls. Gradients add outputs to them, after the visible ones,
+// which an attribute counts. Tested by tests/ops/control_flow_test.cc
 #pragma once
 
 #include "ir/graph/body_flow.h"
-#include "ops/kit/families.h"
 #include "ir/rules/flow_inference.h"
 #include "ir/rules/run_flow.h"
+#include "ops/kit/families.h"
 
 namespace gradc {
 
@@ -28,35 +29,32 @@ inline void expectSaved(FlowBuilder &flow, const std::optional<Dims> &saved, siz
                                           " elements, expected a multiple of " + llvm::Twine(numBodies));
 }
 
-/// Whether only the rows of executed steps of a loop's operand have values: attribute `short_data` of `_scan`.
-bool isShortData(const NodeKind &kind, uint32_t operand);
-
-/// WellKnownOps::sumOfRows: a `_scan`.
-llvm::Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length);
-
-/// Gradient rule of loops: emits one more loop, in the opposite direction.
-void loopGradient(GradRule &g);
-/// Gradient rule of branches and calls: emits one more branch or call.
-void branchGradient(GradRule &g);
-
 /// A number of steps carries no gradient, nor does an operand that only gives the shape of a state starting as zeros.
 inline bool carriesNothing(const NodeKind &kind, size_t input) {
   const BodyFlow::Operand role = kind.flow->operands[input];
   return role == BodyFlow::Operand::Count || (role == BodyFlow::Operand::State && !kind.flow->isRead[input]);
 }
 
-/// The fields that these operators share; `flow`, the gradient and the ports are their own.
-constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary) {
+/// The fields that these operators share. P, the parameters, count inputs, visible outputs and those that gradients
+/// added: numInputs(), numVisible(), numHidden().
+template <class P>
+constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary, llvm::ArrayRef<AttrSpec> attrs) {
   OpDef op;
   op.name = name;
   op.summary = summary;
+  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<P>().numInputs()); }, true};
+  op.outputs = {{}, [](const NodeKind &kind) {
+                  return static_cast<uint32_t>(kind.params<P>().numVisible() + kind.params<P>().numHidden());
+                }};
+  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<P>().numVisible()); };
+  op.attrs = attrs;
+  op.params = paramsOf<P>();
   op.shape = inferFlowShapes;
   op.dtype = inferFlowTypes;
   op.ignored = isUnreadInside;
   op.mutated = isMutatedInside;
   op.stopped = carriesNothing;
   op.kernelTypes = kEveryType;
-  op.irreducible = "runs graphs";
   op.kernel = runFlow;
   return op;
 }

@@ -1,9 +1,10 @@
 // MXNet's foreach: a body run for every slice of its data. Tested by tests/ops/control_flow_test.cc
-#include "ops/control/flow_operator.h"
-#include "ops/control/rebody.h"
-#include "ops/kit/primitives.h"
-
 #include "ir/rules/grad_rule.h"
+#include "ops/control/flow_operator.h"
+#include "ops/control/loop_gradient.h"
+#include "ops/control/rebody.h"
+#include "ops/control/scan.h"
+#include "ops/kit/primitives.h"
 
 using namespace llvm;
 
@@ -16,6 +17,8 @@ struct ForeachParams {
   std::optional<Dims> saved;
 
   size_t numInputs() const { return dataLocs.size() + stateLocs.size() + remainLocs.size(); }
+  int64_t numVisible() const { return numOutputs; }
+  int64_t numHidden() const { return numSaved(saved); }
 };
 
 constexpr AttrSpec kForeachAttrs[] = {
@@ -57,23 +60,37 @@ Expected<BodyFlow> foreachFlow(const NodeKind &kind) {
   return std::move(flow).finish();
 }
 
+// For each operand of a role, the input of the body that reads it; none if some operand has not exactly one.
+std::optional<std::string> placesOf(const BodyFlow &flow, BodyFlow::Operand role, ArrayRef<BodyReads> reads) {
+  std::vector<size_t> places;
+  for (uint32_t operand = 0; operand < flow.operands.size(); ++operand) {
+    if (flow.operands[operand] != role) continue;
+    if (reads[operand].count != 1) return std::nullopt;
+    places.push_back(reads[operand].first);
+  }
+  return listText(places);
+}
+
+Expected<KindRef> foreachWithBodies(Context &context, const NodeKind &kind, const NewBodies &given) {
+  const std::vector<uint32_t> operandOf = operandsOf(kind, given, 0);
+  const std::vector<BodyReads> reads = readsOf(*kind.flow, operandOf);
+  const auto data = placesOf(*kind.flow, BodyFlow::Operand::Rows, reads),
+             states = placesOf(*kind.flow, BodyFlow::Operand::State, reads),
+             others = placesOf(*kind.flow, BodyFlow::Operand::Whole, reads);
+  if (data && states && others)
+    return rebodied(context, kind, given,
+                    {{"in_data_locs", *data}, {"in_state_locs", *states}, {"remain_locs", *others}});
+  return context.kind(kScan, scanAttrs(context, kind, operandOf, given.numAdded), given.bodies);
+}
+
 constexpr OpDef foreachOperator() {
-  OpDef op = flowOperator(
+  OpDef op = flowOperator<ForeachParams>(
       "_foreach",
       "runs its body for each slice of the data along axis 0, from the first; stacks what it yields, and carries "
-      "states from one step to the next");
-  op.inputs = {
-      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ForeachParams>().numInputs()); }, true};
-  op.outputs = {{}, [](const NodeKind &kind) {
-                  const ForeachParams &p = kind.params<ForeachParams>();
-                  return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
-                }};
-  op.visibleOutputs = [](const NodeKind &kind) {
-    return static_cast<uint32_t>(kind.params<ForeachParams>().numOutputs);
-  };
-  op.attrs = kForeachAttrs;
-  op.params = paramsOf<ForeachParams>();
+      "states from one step to the next",
+      kForeachAttrs);
   op.flow = foreachFlow;
+  op.rebody = foreachWithBodies;
   op.gradient = loopGradient;
   op.decompose = [](DecomposeRule &d) {
     SmallVector<Value, 16> operands;
@@ -82,7 +99,6 @@ constexpr OpDef foreachOperator() {
         d.emit(kScan, operands, scanAttrs(d.context(), d.kind(), d.kind().flow->bodies[0].operandOf), d.kind().bodies);
     for (size_t o = 0; o < d.numOutputs(); ++o) d.y(o, d.at(loop, o));
   };
-  op.irreducible = {};
   return op;
 }
 

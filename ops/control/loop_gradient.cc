@@ -1,12 +1,13 @@
 // The gradient of a loop is a loop over the stacked outputs of the forward loop, in the opposite direction. Its states
 // are the gradients of the forward states, and running sums of the gradients of operands that every step reads.
 // Tested by tests/passes/gradient/loop_gradient_test.cc
-#include "ops/control/adjoint.h"
-#include "ops/control/flow_operator.h"
-#include "ops/kit/primitives.h"
+#include "ops/control/loop_gradient.h"
 
 #include "ir/graph/effects.h"
 #include "ir/rules/run_flow.h"
+#include "ops/control/adjoint.h"
+#include "ops/control/scan.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/DenseSet.h"
 

@@ -1,24 +1,41 @@
 // Loops, branches and calls with rewritten bodies. Their attributes map operands to body inputs by position, so they
-// have to follow when a rewrite drops inputs of a body or reorders them. Tested by
+// have to follow when a rewrite drops inputs of a body or reorders them (OpDef::rebody). Tested by
 // tests/passes/lowering/lower_loops_test.cc
 #pragma once
 
 #include "ir/graph/body_flow.h"
 #include "ir/graph/context.h"
 
+#include <string>
+
 namespace gradc {
 
-/// A built-in operator with a flow, with these bodies instead of its own: input i of body b was input was[b][i] of the
-/// old body. `_foreach` has to name a position for every operand, so it becomes a `_scan` where an operand has none.
-/// Null for operators of a host, and if a loop variable has no position any more.
-///
-/// With `numAdded`, each body that computes has that many more heads. They become visible outputs: of a loop, stacked
-/// outputs before its states; otherwise the last outputs.
+/// The kind of a node with these bodies instead of its own (NewBodies). Null if its operator has no `rebody`, or a loop
+/// variable has no position any more. `_foreach` has to name a position for every operand, so it becomes a `_scan`
+/// where an operand has none.
 llvm::Expected<KindRef> withBodies(Context &context, const NodeKind &kind, llvm::ArrayRef<Graph> bodies,
                                    llvm::ArrayRef<std::vector<uint32_t>> was, size_t numAdded = 0);
 
-/// The attributes of the `_scan` that is equivalent to a loop without a condition. `operandOf` gives the operand that
-/// each input of the body reads, `numAdded` the number of additional stacked outputs.
-Attrs scanAttrs(Context &context, const NodeKind &loop, llvm::ArrayRef<uint32_t> operandOf, size_t numAdded = 0);
+// ---- for `rebody` of an operator
+
+/// The operand that each input of a new body reads.
+std::vector<uint32_t> operandsOf(const NodeKind &kind, const NewBodies &given, size_t body);
+
+/// By operand: how many inputs of a body read it, and the first of them.
+struct BodyReads {
+  size_t count = 0, first = 0;
+};
+std::vector<BodyReads> readsOf(const BodyFlow &flow, llvm::ArrayRef<uint32_t> operandOf);
+
+/// The kind with the new bodies, these attributes and, for added heads, larger counts of outputs.
+llvm::Expected<KindRef> rebodied(Context &context, const NodeKind &kind, const NewBodies &given,
+                                 llvm::ArrayRef<AttrText> locations);
+
+/// "(0,2,)"
+template <class List> std::string listText(const List &list) {
+  std::string text = "(";
+  for (auto element : list) text += std::to_string(element) + ",";
+  return text + ")";
+}
 
 }  // namespace gradc

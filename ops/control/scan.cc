@@ -1,9 +1,12 @@
 // The loop that gradients of loops emit: it visits its rows upward or downward, and may end early.
 // Tested by tests/ops/control_flow_test.cc
-#include "ops/control/flow_operator.h"
-#include "ops/kit/primitives.h"
+#include "ops/control/scan.h"
 
 #include "ir/graph/graph_builder.h"
+#include "ops/control/flow_operator.h"
+#include "ops/control/loop_gradient.h"
+#include "ops/control/rebody.h"
+#include "ops/kit/primitives.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -19,6 +22,10 @@ struct ScanParams {
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
   std::optional<Dims> inputLocs, zeroStates, stacks, shortData, shortOutData, saved;
+
+  int64_t numInputs() const { return numArgs; }
+  int64_t numVisible() const { return std::min<int64_t>(numOutData + numStates, kMaxIndex + 1); }
+  int64_t numHidden() const { return numSaved(saved); }
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -33,7 +40,8 @@ constexpr AttrSpec kScanAttrs[] = {
     attr<&ScanParams::length>("length", "None", "number of rows; None: that of the sliced inputs").atLeast(0),
     attr<&ScanParams::inputLocs>(
         "input_locs", "None",
-        "which data, state or other input, counted from the first data, each input of the body is given; None: in this order"),
+        "which data, state or other input, counted from the first data, each input of the body is given; None: in this "
+        "order"),
     attr<&ScanParams::zeroStates>(
         "zero_states", "None",
         "which states, counted from the first, start as zeros: their inputs only give shape and type; None: none "
@@ -116,26 +124,17 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   return std::move(flow).finish();
 }
 
-uint32_t numVisibleOf(const NodeKind &kind) {
-  const ScanParams &p = kind.params<ScanParams>();
-  return static_cast<uint32_t>(std::min<int64_t>(p.numOutData + p.numStates, kMaxIndex + 1));
-}
-
 constexpr OpDef scanOperator() {
-  OpDef op = flowOperator(
+  OpDef op = flowOperator<ScanParams>(
       "_scan",
       "runs its body for each row of the data, up or down, at most as often as the first input says; stacks what it "
-      "yields, rows not run are zero, and carries states from one step to the next");
-  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ScanParams>().numArgs); }, true};
-  op.outputs = {{}, [](const NodeKind &kind) {
-                  return numVisibleOf(kind) + static_cast<uint32_t>(numSaved(kind.params<ScanParams>().saved));
-                }};
-  op.visibleOutputs = numVisibleOf;
-  op.attrs = kScanAttrs;
-  op.params = paramsOf<ScanParams>();
+      "yields, rows not run are zero, and carries states from one step to the next",
+      kScanAttrs);
   op.flow = scanFlow;
+  op.rebody = [](Context &context, const NodeKind &kind, const NewBodies &given) {
+    return context.kind(kScan, scanAttrs(context, kind, operandsOf(kind, given, 0), given.numAdded), given.bodies);
+  };
   op.gradient = loopGradient;
-  op.irreducible = {};
   op.primitive = {.onnx = "Scan; Loop where the number of steps is an input",
                   .c = "for (t = 0; t < steps; ++t) body(x[t], state, z)"};
   return op;
@@ -144,6 +143,35 @@ constexpr OpDef scanOperator() {
 }  // namespace
 
 constinit const OpDef kScan = scanOperator();
+
+Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> operandOf, size_t numAdded) {
+  const BodyFlow &flow = *loop.flow;
+  const size_t first = flow.countOperand.has_value();
+  auto number = [&](BodyFlow::Operand role) { return std::to_string(llvm::count(flow.operands, role)); };
+  std::vector<int64_t> locations;
+  for (uint32_t operand : operandOf) locations.push_back(static_cast<int64_t>(operand) - static_cast<int64_t>(first));
+  size_t numOutData = numAdded;  // stacked outputs that are visible
+  for (uint32_t o = 0; o < loop.numVisible; ++o) numOutData += flow.isStacked[o];
+  const std::string args = std::to_string(flow.operands.size()), outs = std::to_string(numOutData),
+                    data = number(BodyFlow::Operand::Rows), states = number(BodyFlow::Operand::State),
+                    text = listText(locations), length = std::to_string(flow.maxSteps);
+  SmallVector<AttrText, 16> attrs = {
+      {"num_args", args}, {"num_data", data}, {"num_states", states}, {"num_out_data", outs}, {"input_locs", text}};
+  if (flow.countOperand) attrs.push_back({"has_steps", "True"});
+  if (flow.isReverse) attrs.push_back({"reverse", "True"});
+  if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", length});
+  std::vector<size_t> zeros;
+  for (auto [s, state] : enumerate(flow.states))
+    if (state.startsAtZero) zeros.push_back(s);
+  const std::string zeroText = listText(zeros);
+  if (!zeros.empty()) attrs.push_back({"zero_states", zeroText});
+  for (StringRef key : {"stacks", "short_data", "short_out_data"})
+    if (const std::optional<StringRef> list = loop.attrs.get(key); list && loop.op == &kScan)
+      attrs.push_back({key, *list});
+  for (const AttrText &attr : loop.attrs.pairs())
+    if (StringRef(attr.key).substr(0, 2) == "__") attrs.push_back(attr);
+  return context.attrs(attrs);
+}
 
 bool isShortData(const NodeKind &kind, uint32_t operand) {
   if (kind.op != &kScan) return false;

@@ -1,5 +1,7 @@
 // MXNet's while_loop: a body that runs while a condition holds. Tested by tests/ops/control_flow_test.cc
 #include "ops/control/flow_operator.h"
+#include "ops/control/loop_gradient.h"
+#include "ops/control/rebody.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -15,6 +17,8 @@ struct WhileParams {
   std::optional<Dims> saved;
 
   size_t numInputs() const { return static_cast<size_t>(numArgs - 2); }
+  int64_t numVisible() const { return numOutputs; }
+  int64_t numHidden() const { return saved ? 1 + numSaved(saved) : 0; }
 };
 
 constexpr AttrSpec kWhileAttrs[] = {
@@ -70,21 +74,29 @@ Expected<BodyFlow> whileFlow(const NodeKind &kind) {
   return std::move(flow).finish();
 }
 
+// Null if a loop variable is no input of the body any more.
+Expected<KindRef> whileWithBodies(Context &context, const NodeKind &kind, const NewBodies &given) {
+  const std::vector<uint32_t> operandOf = operandsOf(kind, given, 1);
+  const std::vector<BodyReads> reads = readsOf(*kind.flow, operandOf);
+  std::vector<size_t> variables;  // the position of each among the inputs of the body
+  for (const BodyFlow::State &state : kind.flow->states) {
+    if (!reads[state.operand].count) return KindRef();
+    variables.push_back(reads[state.operand].first);
+  }
+  return rebodied(context, kind, given,
+                  {{"cond_input_locs", listText(operandsOf(kind, given, 0))},
+                   {"func_input_locs", listText(operandOf)},
+                   {"func_var_locs", listText(variables)}});
+}
+
 constexpr OpDef whileOperator() {
-  OpDef op = flowOperator("_while_loop", "runs its second body while the first yields a nonzero number, at most "
-                                         "max_iterations times; stacks what it yields, rows of steps not run are zero");
-  op.inputs = {
-      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numInputs()); }, true};
-  op.outputs = {{}, [](const NodeKind &kind) {
-                  const WhileParams &p = kind.params<WhileParams>();
-                  return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
-                }};
-  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numOutputs); };
-  op.attrs = kWhileAttrs;
-  op.params = paramsOf<WhileParams>();
+  OpDef op = flowOperator<WhileParams>("_while_loop",
+                                       "runs its second body while the first yields a nonzero number, at most "
+                                       "max_iterations times; stacks what it yields, rows of steps not run are zero",
+                                       kWhileAttrs);
   op.flow = whileFlow;
+  op.rebody = whileWithBodies;
   op.gradient = loopGradient;
-  op.irreducible = {};
   op.primitive = {.onnx = "Loop", .c = "for (t = 0; t < max && condition(state, z); ++t) body(state, z)"};
   return op;
 }

@@ -4,7 +4,7 @@
 #include "ir/rules/kernel.h"
 #include "ir/tensor/dim.h"
 #include "ops/creation/created.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"

@@ -9,9 +9,9 @@
 
 #include "ir/base/number.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/loops.h"
+#include "ops/kit/op_def.h"
 
 #include <cstring>
 #include <type_traits>

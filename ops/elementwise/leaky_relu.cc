@@ -14,10 +14,10 @@
 #include "ops/elementwise/leaky_relu.h"
 #include "ops/elementwise/prelu_gamma.h"
 #include "ops/elementwise/special_functions.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/kit/single_precision.h"
 
 #include <cmath>
 

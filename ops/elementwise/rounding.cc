@@ -1,8 +1,8 @@
 // Piecewise constant functions of one variable: rounding, and logical negation. Their gradient is zero, as in MXNet
 // where MXNet defines it. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
-#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 
 #include <cmath>

@@ -5,8 +5,8 @@
 #include "ir/rules/inference.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/elementwise/scalar_params.h"
-#include "ops/kit/amended.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 
 #include <cmath>

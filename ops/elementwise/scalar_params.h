@@ -6,9 +6,9 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/loops.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 
 #include <type_traits>

@@ -8,9 +8,9 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/functions.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/kit/single_precision.h"
 
 using namespace llvm;
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "ir/base/number.h"
+#include "ir/op/op.h"
 #include "ir/tensor/tensor.h"
+#include "ops/index/sort_rows.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/kernel_dispatch.h"
@@ -53,5 +55,8 @@ void scatterAlong(const TensorRef &values, const TensorRef &positions, T *out, D
   std::transform(sums, sums + size, out, [](Accumulator<T> sum) { return static_cast<T>(sum); });
 }
 inline size_t scatterBytes(const TensorRef &out) { return static_cast<size_t>(out.size()) * sizeof(double); }
+
+/// Of _sort_order.
+OrderAttrs sortOrderAttrs(const NodeKind &kind, Dims shape);
 
 }  // namespace gradc

@@ -6,6 +6,8 @@
 // last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do: each of them gets the
 // gradient of its place, and base none. Numbers are cut toward 0, also those below 0: MXNet's gather_nd picks slice -1
 // for -0.5, but its gradient adds to slice 0. Tested by tests/ops/indexing_ops_test.cc
+#include "ops/index/gather_nd.h"
+
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/index/rows.h"

@@ -8,8 +8,6 @@ using namespace llvm;
 
 namespace gradc {
 
-AxisIndices copiedRows(const TensorRef &numbers, Dims data) { return {numbers, 0, data[0], IndexMode::Raise}; }
-
 namespace {
 
 // old (r, …), index (n,), new (n, …).

@@ -3,7 +3,7 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"

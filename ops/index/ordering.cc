@@ -3,15 +3,15 @@
 // Equal elements keep their order, and NaN comes after all numbers in either direction. MXNet specifies neither: its
 // sort is not stable beyond sixteen elements. Positions have the type `dtype`, or int32 if only values are requested.
 // Tested by tests/ops/ordering_ops_test.cc
+#include "ops/index/ordering.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/index/along_axis.h"
-#include "ops/index/order_attrs.h"
-#include "ops/index/sort_rows.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"

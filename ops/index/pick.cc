@@ -1,8 +1,9 @@
 // One element of every row along an axis: pick, batch_take; and one_hot, whose rows mark one class each.
 // Tested by tests/ops/indexing_ops_test.cc
+#include "ops/index/pick.h"
+
 #include "ops/elementwise/elementwise.h"
-#include "ops/index/rows.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 

@@ -66,6 +66,10 @@ struct AxisIndices {
   }
 };
 
+/// Those that Embedding picks from its table, and those of _contrib_index_copy.
+inline AxisIndices tableRows(const TensorRef &numbers, Dims table) { return {numbers, 0, table[0], IndexMode::Clip}; }
+inline AxisIndices copiedRows(const TensorRef &numbers, Dims data) { return {numbers, 0, data[0], IndexMode::Raise}; }
+
 /// Tuples of numbers of shape (M, N…), as row numbers of data whose first M axes are merged into one.
 struct TupleIndices {
   TensorRef numbers;
@@ -210,26 +214,6 @@ void addRows(const TensorRef &to, const void *base, const TensorRef &from, const
                allOf(rows));
   });
 }
-
-/// The indices that take and _backward_take pick from data of a shape, and those that Embedding picks from its table.
-AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims data);
-AxisIndices tableRows(const TensorRef &numbers, Dims table);
-/// Those of pick, its gradient and batch_take, one for each row of the data, and of _contrib_index_copy.
-AxisIndices pickedIndices(const NodeKind &kind, const TensorRef &numbers, Dims data);
-AxisIndices copiedRows(const TensorRef &numbers, Dims data);
-/// Whether a node of _scatter_nd adds its updates.
-bool addsUpdates(const NodeKind &kind);
-
-/// Calls visit(row, number of the picked element) for the rows [begin, end) of the data.
-template <class F> void forPicked(const AxisIndices &indices, Dims data, int64_t begin, int64_t end, F visit) {
-  const AxisRows rows(data, static_cast<size_t>(indices.axis));
-  const int64_t count = end - begin;
-  indices.part(begin, count).forEach([&](int64_t i, int64_t at) {
-    visit(begin + i, rows.begin(begin + i) + at * rows.inner);
-  });
-}
-/// The rows [begin, end) of one_hot.
-void markClasses(const KernelCall &call, int64_t begin, int64_t end);
 
 /// Fails if indices pick elements from an axis that has none.
 void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indices);

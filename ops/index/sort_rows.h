@@ -1,4 +1,4 @@
-// The order that sorting operators share: stable, NaN after all numbers in either direction.
+// What operators that order elements share: stable, NaN after all numbers in either direction.
 // Tested by tests/ops/ordering_ops_test.cc
 #pragma once
 
@@ -8,8 +8,18 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace gradc {
+
+/// What is to be ordered, without the parameter structs of the operators.
+struct OrderAttrs {
+  AxisRows rows;  // without an axis, all elements as one
+  int64_t taken;  // of each row
+  bool isAscending;
+  bool isMask = false;                                // output 0 is 1 where elements are taken, and 0 elsewhere
+  std::optional<size_t> values = {}, positions = {};  // outputs
+};
 
 /// The first `count` elements of `order` become the positions that sort the elements row[0], row[stride], …, which are
 /// as many as `order` has. Equal elements keep their order.

@@ -2,9 +2,10 @@
 //
 // Linear in the data; each backward operator is the adjoint, and each is the gradient of the other. Gradients are dense
 // whatever sparse_grad says. Tested by tests/ops/indexing_ops_test.cc, tests/ops/layer_ops_test.cc
+#include "ops/index/take.h"
+
 #include "ops/elementwise/elementwise.h"
-#include "ops/index/rows.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 
@@ -115,8 +116,6 @@ AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims da
   const size_t axis = takenAxis(kind, data);
   return {numbers, static_cast<int64_t>(axis), data[axis], kind.params<TakeParams>().mode};
 }
-
-AxisIndices tableRows(const TensorRef &numbers, Dims table) { return {numbers, 0, table[0], IndexMode::Clip}; }
 
 constinit const OpDef kTake = {
     .name = "take",

@@ -1,4 +1,4 @@
-// The operator families that `registerBuiltinOps` lists; each array is the last definition of the file of that name.
+// The families of built-in operators. Tested by tests/ops/registry_test.cc
 #pragma once
 
 #include "ir/op/op.h"
@@ -7,8 +7,15 @@ namespace gradc {
 
 using OpFamily = llvm::ArrayRef<const OpDef *>;
 
+// Each array is the last definition of the file of that name.
 #define FAMILY(name) extern const OpFamily k##name##Family;
 #include "ops/kit/families.def"
 #undef FAMILY
+
+llvm::ArrayRef<const OpFamily *> allFamilies();
+
+/// Whether `op` is one of the definitions that registerBuiltinOps registers, not a host's operator of the same name. A
+/// binary search by address.
+bool isBuiltinOp(const OpDef &op);
 
 }  // namespace gradc

@@ -2,7 +2,7 @@
 #include "ops/kit/output_reads.h"
 
 #include "ir/graph/effects.h"
-#include "ops/kit/builtin.h"
+#include "ops/kit/families.h"
 
 #include "llvm/ADT/STLExtras.h"
 

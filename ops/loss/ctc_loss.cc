@@ -14,6 +14,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
+#include "ops/loss/ctc_scan.h"
 
 #include <algorithm>
 #include <cmath>

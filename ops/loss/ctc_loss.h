@@ -20,8 +20,4 @@ struct CtcParams {
 
 extern const OpDef kCtcLossGrad;  // _ctc_loss_grad(data, label[, data_lengths][, label_lengths])
 
-/// In ctc_scan.cc. The gradient is output 0 of an operator of its own.
-void decomposeCtcLoss(DecomposeRule &d);
-void decomposeCtcLossGrad(DecomposeRule &d);
-
 }  // namespace gradc

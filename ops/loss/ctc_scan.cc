@@ -6,6 +6,8 @@
 // has no path has the logarithm kImpossible or less, which unlike -inf has gradients. Blanks (one more than labels) and
 // labels are separate matrices, (batch, places).
 // Tested by tests/ops/ctc_loss_test.cc
+#include "ops/loss/ctc_scan.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ops/control/scan_builder.h"
 #include "ops/kit/primitives.h"

@@ -9,7 +9,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
-#include "ops/loss/loss_params.h"
+#include "ops/loss/softmax_loss.h"
 
 #include <algorithm>
 using namespace llvm;

@@ -10,8 +10,8 @@
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
-#include "ops/loss/class_labels.h"
-#include "ops/normalization/log_softmax.h"
+#include "ops/loss/softmax_parts.h"
+#include "ops/normalization/softmax.h"
 
 #include <algorithm>
 #include <cmath>

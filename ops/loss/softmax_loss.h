@@ -4,10 +4,17 @@
 // Tested by tests/ops/loss_ops_test.cc
 #pragma once
 
+#include "ir/op/attr_spec.h"
+#include "ir/rules/inference.h"
 #include "ir/tensor/tensor.h"
-#include "ops/loss/loss_params.h"
 
 namespace gradc {
+
+/// The divisor of a loss. MXNet keeps factors of losses in float32, also where tensors are float64; gradc rounds where
+/// MXNet does, so that gradients agree to the last bits.
+enum class LossNormalization { Null, Batch, Valid };
+inline constexpr llvm::StringRef kLossNormalizationNames[] = {"null", "batch", "valid"};
+constexpr llvm::ArrayRef<llvm::StringRef> enumNames(LossNormalization) { return kLossNormalizationNames; }
 
 struct SoftmaxOutputParams {
   double gradScale;
@@ -84,5 +91,10 @@ class SoftmaxLabels {
 
 /// y = softmax of every row of x, computed in float64. x and y may be the same memory.
 void softmaxOfRows(const SoftmaxRows &rows, const TensorRef &x, const TensorRef &y);
+
+/// Shapes of (data, …) and of output 0, which has the shape of data: whether it has the axes that rows need.
+void softmaxDataShape(ShapeInference &s);
+/// Shapes of (data, label, …) and of output 0.
+void softmaxOutputShape(ShapeInference &s);
 
 }  // namespace gradc

@@ -28,33 +28,6 @@ constexpr Domain kDomains[] = {Domain::Any, Domain::ClassIndex};
 bool takesHead(const NodeKind &kind) { return kind.params<SoftmaxOutputParams>().outGrad; }
 bool takesNoHead(const NodeKind &kind) { return !takesHead(kind); }
 
-int64_t productOrUnknown(Dims dims) { return numElements(dims).value_or(kUnknownDim); }
-
-// Under multi_output a label is (n, d2·d3·…), (n, d2, …), (n, 1, d2, …), or has the shape of the data.
-void multiOutputLabel(ShapeInference &s) {
-  DimsBuffer data(s.in(0).dims());
-  ShapeRef label = s.in(1);
-  if (label.hasRank() && label.rank() == data.size()) {
-    if (label[1] != data[1]) data[1] = label[1] == kUnknownDim ? kUnknownDim : 1;
-  } else if (label.hasRank() && label.rank() == data.size() - 1) {
-    data.erase(data.begin() + 1);
-  } else {
-    data = {data[0], productOrUnknown(Dims(data).drop_front(2))};
-  }
-  s.setIn(1, data);
-}
-
-// Otherwise it is the data without its last axis, or has the shape of the data; vectors take probabilities only.
-void singleOutputLabel(ShapeInference &s) {
-  Dims data = s.in(0).dims();
-  if (data.size() < 2 || (s.in(1).hasRank() && s.in(1).rank() == data.size())) return s.sameInIn(0, 1);
-  s.setIn(1, data.drop_back());
-  if (s.hasFailed()) return;
-  DimsBuffer known(s.in(1).dims());
-  known.push_back(kUnknownDim);
-  s.setIn(0, known);
-}
-
 extern const OpDef kSoftmaxOutputGrad, kBackwardSoftmaxOutput;
 
 // weight · (p - target), written over p. `label` and the optional head are those of the call.
@@ -211,22 +184,6 @@ constinit const OpDef kBackwardSoftmaxOutput = {
 constexpr const OpDef *kOps[] = {&kSoftmaxOutput, &kSoftmaxOutputGrad, &kBackwardSoftmaxOutput};
 
 }  // namespace
-
-void softmaxDataShape(ShapeInference &s) {
-  s.sameInOut(0, 0);
-  if (s.hasFailed() || !s.in(0).hasRank()) return;
-  if (s.in(0).rank() == 0) return s.fail("data has no dimensions, expected at least one");
-  if (s.in(0).rank() == 1 && s.params<SoftmaxOutputParams>().multiOutput)
-    s.fail("data has shape " + toString(s.in(0)) + ", expected two dimensions at least under multi_output");
-}
-
-void softmaxOutputShape(ShapeInference &s) {
-  softmaxDataShape(s);
-  if (s.hasFailed() || !s.in(0).hasRank()) return;
-  if (s.params<SoftmaxOutputParams>().multiOutput) multiOutputLabel(s);
-  else singleOutputLabel(s);
-  s.sameInOut(0, 0);
-}
 
 constinit const OpFamily kSoftmaxOutputFamily = kOps;
 

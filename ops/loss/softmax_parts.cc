@@ -2,6 +2,8 @@
 //
 // Only the softmax is differentiable; target and weight are functions of the label and constants (counts inside
 // normalization too). Tested by tests/ops/loss_ops_test.cc
+#include "ops/loss/softmax_parts.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
@@ -9,9 +11,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/loss/class_labels.h"
 #include "ops/loss/softmax_loss.h"
-#include "ops/loss/softmax_parts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,14 +20,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-template <class T> void softmaxRow(const T *x, T *y, int64_t classes, int64_t stride) {
-  double largest = -HUGE_VAL, total = 0;
-  for (int64_t k = 0; k < classes; ++k) largest = std::max(largest, static_cast<double>(x[k * stride]));
-  for (int64_t k = 0; k < classes; ++k) total += std::exp(static_cast<double>(x[k * stride]) - largest);
-  for (int64_t k = 0; k < classes; ++k)
-    y[k * stride] = static_cast<T>(std::exp(static_cast<double>(x[k * stride]) - largest) / total);
-}
 
 // Writes f(row, class) to every element of output 0.
 template <class F> void fillRows(const KernelCall &call, F f) {
@@ -147,74 +139,6 @@ void decomposeWeight(DecomposeRule &d) {
 }
 
 }  // namespace
-
-ClassShares classSharesOf(const SoftmaxOutputParams &params, int64_t classes) {
-  // MXNet smooths only in its two layouts without multi_output.
-  if (params.multiOutput || classes < 2) return {1, 0};
-  const float alpha = static_cast<float>(params.smoothAlpha);
-  return {1.0 - alpha, alpha / static_cast<float>(classes - 1)};
-}
-
-SoftmaxRows::SoftmaxRows(const SoftmaxOutputParams &params, Dims shape) : outer(1), classes(1), inner(1) {
-  auto product = [](Dims dims) { return TensorRef{nullptr, DType::Unknown, dims}.size(); };
-  if (params.multiOutput) {
-    outer = shape[0];
-    classes = shape[1];
-    inner = product(shape.drop_front(2));
-  } else if (params.preserveShape) {
-    outer = product(shape.drop_back());
-    classes = shape.back();
-  } else {
-    outer = shape[0];
-    classes = product(shape.drop_front());
-  }
-}
-
-SoftmaxLabels::SoftmaxLabels(const SoftmaxOutputParams &params, Dims shape, const TensorRef &label)
-    : rows(params, shape), params(params), label(label), isProbability(label.shape == shape) {
-  assert((isProbability || label.size() >= rows.count()) && "inference gives every row a label");
-  scale = factor();
-  shares = classSharesOf(params, rows.classes);
-}
-
-double SoftmaxLabels::value(int64_t index) const {
-  return label.dtype == DType::Float64 ? label.as<const double>()[index] : double{label.as<const float>()[index]};
-}
-
-float SoftmaxLabels::factor() const {
-  float result = static_cast<float>(params.gradScale);
-  if (isProbability) return result;
-  if (params.multiOutput && params.normalization != LossNormalization::Valid) result /= static_cast<float>(rows.inner);
-  if (params.normalization == LossNormalization::Batch) return result / static_cast<float>(rows.outer);
-  if (params.normalization == LossNormalization::Null) return result;
-  int64_t numValid = 0;
-  for (int64_t row = 0; row < rows.count(); ++row) numValid += value(row) != static_cast<float>(params.ignoreLabel);
-  return result / static_cast<float>(std::max<int64_t>(numValid, 1));
-}
-
-double SoftmaxLabels::target(int64_t row, int64_t classIndex) const {
-  if (isProbability) return value(rows.begin(row) + classIndex * rows.inner);
-  return classOf(value(row)) == classIndex ? shares.onLabel : shares.offLabel;
-}
-
-std::optional<SoftmaxLabels::ClassTarget> SoftmaxLabels::classTarget(int64_t row) const {
-  if (isProbability) return std::nullopt;
-  return ClassTarget{classOf(value(row)), shares.onLabel, shares.offLabel};
-}
-
-bool SoftmaxLabels::isIgnored(int64_t row) const {
-  return !isProbability && params.useIgnore && classOf(value(row)) == classOf(params.ignoreLabel);
-}
-
-double SoftmaxLabels::weight(int64_t row) const { return isIgnored(row) ? 0.0 : scale; }
-
-void softmaxOfRows(const SoftmaxRows &rows, const TensorRef &x, const TensorRef &y) {
-  dispatchFloating(y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (int64_t row = 0; row < rows.count(); ++row)
-      softmaxRow(x.as<const T>() + rows.begin(row), y.as<T>() + rows.begin(row), rows.classes, rows.inner);
-  });
-}
 
 // dx = y · (dy - Σ dy · y), summed over the row
 constinit const OpDef kSoftmaxOutputSoftmax = {

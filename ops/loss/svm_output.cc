@@ -9,11 +9,11 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
-#include "ops/kit/single_precision.h"
-#include "ops/loss/class_labels.h"
+#include "ops/loss/softmax_parts.h"
 
 #include <algorithm>
 

@@ -9,9 +9,9 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/kit/single_precision.h"
 #include "ops/normalization/group_norm.h"
 #include "ops/normalization/normalization.h"
 

@@ -7,10 +7,10 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/kit/single_precision.h"
 #include "ops/normalization/l2_normalization.h"
 
 #include <cmath>

@@ -17,4 +17,6 @@ struct SoftmaxAttrs {
 };
 SoftmaxAttrs softmaxAttrs(const NodeKind &kind);
 
+extern const OpDef kLogSoftmax;  // log_softmax(x; axis)
+
 }  // namespace gradc

@@ -4,10 +4,10 @@
 // Where nothing is dropped the mask is ones, so both forms share one definition. Tested by tests/ops/nn_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
-#include "ops/kit/inplace.h"
 #include "ops/kit/kernel_dispatch.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/strided_walk.h"
 #include "ops/random/dropout.h"

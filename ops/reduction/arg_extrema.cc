@@ -5,7 +5,7 @@
 #include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"

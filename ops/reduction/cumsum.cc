@@ -5,7 +5,7 @@
 #include "ir/rules/kernel.h"
 #include "ir/tensor/dim.h"
 #include "ops/control/scan_builder.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/axis_rows.h"
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/families.h"

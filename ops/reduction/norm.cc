@@ -4,9 +4,9 @@
 // MXNet has NaN there. Sums and means are in ops/reduction/reduce.cc. Tested by tests/ops/ordering_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/amended.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
+#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/grouped_loops.h"

@@ -5,7 +5,7 @@
 #include "ir/op/attr_spec.h"
 #include "ir/op/op.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 
 #include <optional>
 

@@ -2,14 +2,18 @@
 //
 // _backward_RNN has MXNet's operands, which do not include the lengths of sequences; with lengths the gradient is
 // _RNN_grad. Both run the layers again; dropout draws what the forward node drew. Tested by tests/ops/rnn_test.cc
+
 #include "ops/sequence/rnn.h"
 
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/tensor/dim.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
-#include "ops/kit/single_precision.h"
+#include "ops/sequence/rnn_kernel.h"
+#include "ops/sequence/rnn_scan.h"
+#include "ops/sequence/rnn_scan_gradient.h"
 
 using namespace llvm;
 
@@ -311,6 +315,33 @@ constinit const OpDef kRnn = {
 constexpr const OpDef *kOps[] = {&kRnn, &kBackwardRnn, &kRnnGrad};
 
 }  // namespace
+
+RnnPorts RnnPorts::ofForward(const RnnParams &p) {
+  RnnPorts ports;
+  size_t next = 3;
+  if (p.isLstm()) ports.stateCell = next++;
+  if (p.useSequenceLength) ports.lengths = next++;
+  return ports;
+}
+
+RnnPorts RnnPorts::ofBackward(const RnnParams &p, bool hasLengths) {
+  RnnPorts ports;
+  ports.head = 4;
+  size_t next = 5;
+  if (p.stateOutputs) {
+    ports.stateHead = next + 1;
+    next += 2;
+  }
+  if (p.isLstm()) {
+    ports.stateCell = next++;
+    if (p.stateOutputs) {
+      ports.cellHead = next + 1;
+      next += 2;
+    }
+  }
+  if (hasLengths) ports.lengths = next;
+  return ports;
+}
 
 constinit const OpFamily kRnnFamily = kOps;
 

@@ -104,15 +104,4 @@ inline double dropFactor(const KernelCall &call, uint64_t i) {
   return call.random.uniform(i) < keep ? 1 / keep : 0;
 }
 
-/// In rnn_kernel.cc.
-size_t rnnWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, bool isBackward);
-void rnnForward(const KernelCall &call);
-void rnnForwardPiece(const PieceCall &call);
-void rnnBackward(const KernelCall &call, bool hasLengths);
-void rnnBackwardPiece(const PieceCall &call, bool hasLengths);
-
-/// In rnn_scan.cc.
-void decomposeRnn(DecomposeRule &d);
-void decomposeRnnGradient(DecomposeRule &d, bool hasLengths);
-
 }  // namespace gradc

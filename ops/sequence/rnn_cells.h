@@ -48,7 +48,10 @@ template <class A> struct CellSlope {
 
 inline double rectified(double x, double at) { return at <= 0 ? 0 : x; }
 Term rectified(const Term &x, const Term &at);
-double clipped(double x, double at, const CellRules &rules);
+inline double clipped(double x, double at, const CellRules &rules) {
+  if (at < *rules.clipMin || (rules.clipNan && std::isnan(at))) return *rules.clipMin;
+  return at > *rules.clipMax ? *rules.clipMax : x;
+}
 Term clipped(const Term &x, const Term &at, const CellRules &rules);
 /// 1 where `clipped` leaves its argument unchanged, else 0.
 template <class A> A isKept(const A &at, const CellRules &rules) {

@@ -2,6 +2,8 @@
 //
 // The gradient runs the layers again, keeping what each step received, then goes through them backwards. A gradient
 // check does so next to a run at the base point, whose steps select the pieces. Tested by tests/ops/rnn_test.cc
+#include "ops/sequence/rnn_kernel.h"
+
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/sequence/lengths.h"
 #include "ops/sequence/rnn.h"
@@ -12,38 +14,6 @@
 using namespace llvm;
 
 namespace gradc {
-
-RnnPorts RnnPorts::ofForward(const RnnParams &p) {
-  RnnPorts ports;
-  size_t next = 3;
-  if (p.isLstm()) ports.stateCell = next++;
-  if (p.useSequenceLength) ports.lengths = next++;
-  return ports;
-}
-
-RnnPorts RnnPorts::ofBackward(const RnnParams &p, bool hasLengths) {
-  RnnPorts ports;
-  ports.head = 4;
-  size_t next = 5;
-  if (p.stateOutputs) {
-    ports.stateHead = next + 1;
-    next += 2;
-  }
-  if (p.isLstm()) {
-    ports.stateCell = next++;
-    if (p.stateOutputs) {
-      ports.cellHead = next + 1;
-      next += 2;
-    }
-  }
-  if (hasLengths) ports.lengths = next;
-  return ports;
-}
-
-double clipped(double x, double at, const CellRules &rules) {
-  if (at < *rules.clipMin || (rules.clipNan && std::isnan(at))) return *rules.clipMin;
-  return at > *rules.clipMax ? *rules.clipMax : x;
-}
 
 namespace {
 

@@ -6,20 +6,9 @@
 // of the parameters. A step is the formula of its cell (rnn_cells.h). Tested by tests/ops/rnn_test.cc
 #include "ops/sequence/rnn_scan.h"
 
-#include <algorithm>
-
 using namespace llvm;
 
 namespace gradc {
-
-Term clipped(const Term &x, const Term &, const CellRules &rules) {
-  static constexpr Term::Operators kAtLeast = {nullptr, nullptr, &kMaximumScalar, &kMaximumScalar,
-                                               [](double a, double b) { return std::max(a, b); }};
-  static constexpr Term::Operators kAtMost = {nullptr, nullptr, &kMinimumScalar, &kMinimumScalar,
-                                              [](double a, double b) { return std::min(a, b); }};
-  return Term::combine(kAtMost, Term::combine(kAtLeast, x, *rules.clipMin), *rules.clipMax);
-}
-Term rectified(const Term &x, const Term &) { return Term::apply(kRelu, x); }
 
 void ScannedRnn::sayOutputs() {
   const Value rows = run();

@@ -107,4 +107,7 @@ class ScannedRnn {
   Value finish(ScanBuilder &scan, const Step &step, Value output, Value hidden, CellRun &kept);
 };
 
+/// RNN as such loops.
+void decomposeRnn(DecomposeRule &d);
+
 }  // namespace gradc

@@ -1,4 +1,6 @@
 // Tested by tests/ops/rnn_test.cc
+#include "ops/sequence/rnn_scan_gradient.h"
+
 #include "ops/sequence/rnn_scan.h"
 
 #include "ir/base/error.h"

@@ -7,10 +7,9 @@
 #include "ir/rules/inference.h"
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/kit/single_precision.h"
 #include "ops/sequence/lengths.h"
 
 #include <cmath>

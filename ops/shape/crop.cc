@@ -1,5 +1,7 @@
 // A window of an image batch (N, C, H, W), of a given size or that of another tensor.
 // Tested by tests/ops/movement_ops_test.cc
+#include "ops/shape/crop.h"
+
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
@@ -8,7 +10,6 @@
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/slice_rules.h"
-#include "ops/shape/strided_view.h"
 
 using namespace llvm;
 

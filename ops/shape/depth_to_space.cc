@@ -2,12 +2,13 @@
 //
 // Channel (i·b + j)·C + c of an image of depth is channel c of an image of space, at pixels (h·b + i, w·b + j). Each
 // operator undoes the other and is its gradient. Tested by tests/ops/network_ops_test.cc
+#include "ops/shape/depth_to_space.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/tensor/dim.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/shape/strided_view.h"
 
 #include <string>
 

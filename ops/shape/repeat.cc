@@ -2,16 +2,17 @@
 //
 // Both are linear; the adjoint of a backward operator is the forward operator with the same attributes.
 // Tested by tests/ops/movement_ops_test.cc
+#include "ops/shape/repeat.h"
+
 #include "ir/base/count_of.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/tensor/dim.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/shape/axes.h"
-#include "ops/shape/strided_view.h"
 
 using namespace llvm;
 

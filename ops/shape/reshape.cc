@@ -7,7 +7,7 @@
 #include "ir/rules/kernel.h"
 #include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/shape/axes.h"

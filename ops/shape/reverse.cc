@@ -1,13 +1,14 @@
 // Elements in reversed order along axes.
 //
 // Linear, and its own adjoint. Tested by tests/ops/movement_ops_test.cc
+#include "ops/shape/reverse.h"
+
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/shape/strided_view.h"
 
 using namespace llvm;
 

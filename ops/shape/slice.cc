@@ -1,14 +1,15 @@
 // Parts of a tensor: slice, slice_axis, slice_like. All are linear; their backward operators put the part back among
 // zeros and have the slice as their adjoint. Tested by tests/ops/movement_ops_test.cc
+#include "ops/shape/slice.h"
+
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/slice_rules.h"
 #include "ops/shape/slice_range.h"
-#include "ops/shape/strided_view.h"
 
 #include "llvm/ADT/STLExtras.h"
 

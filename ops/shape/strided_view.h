@@ -40,17 +40,4 @@ template <ViewOf view> void scatterKernel(const KernelCall &call) {
   if (call.wants(0)) scatterOnZeros(call, view(*call.kind, call.out[0].shape, call.in[0].shape));
 }
 
-// The views of operators, also for kernels other than the reference kernels. That of `slice` is in
-// ops/shape/slice_range.h.
-StridedView transposeView(const NodeKind &kind, Dims whole, Dims part);
-StridedView swapAxisView(const NodeKind &kind, Dims whole, Dims part);
-StridedView sliceAxisView(const NodeKind &kind, Dims whole, Dims part);
-StridedView sliceLikeView(const NodeKind &kind, Dims whole, Dims part);
-StridedView cropView(const NodeKind &kind, Dims whole, Dims part);
-StridedView repeatView(const NodeKind &kind, Dims whole, Dims part);
-StridedView tileView(const NodeKind &kind, Dims whole, Dims part);
-StridedView reverseView(const NodeKind &kind, Dims whole, Dims part);
-StridedView depthView(const NodeKind &kind, Dims whole, Dims part);
-StridedView spaceView(const NodeKind &kind, Dims whole, Dims part);
-
 }  // namespace gradc

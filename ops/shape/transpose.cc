@@ -1,15 +1,16 @@
 // Axes in another order: transpose, SwapAxis.
 //
 // Both are linear; the gradient undoes the permutation. Tested by tests/ops/movement_ops_test.cc
+#include "ops/shape/transpose.h"
+
 #include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ops/kit/axis_attr.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/shape/axes.h"
-#include "ops/shape/strided_view.h"
 
 using namespace llvm;
 

@@ -7,6 +7,10 @@
 
 namespace gradc {
 
+extern const OpDef kConvolution;            // Convolution(data, weight[, bias])
+extern const OpDef kConvolutionDataGrad;    // _convolution_data_grad(ograd, weight, data)
+extern const OpDef kConvolutionWeightGrad;  // _convolution_weight_grad(ograd, data, weight)
+
 /// Of Convolution and the operators of its gradients; `data` and `output` are the shapes of x and y.
 ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output);
 

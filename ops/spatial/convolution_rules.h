@@ -69,11 +69,6 @@ void stateShapes(ShapeInference &s, ConvolutionPorts at, Dims data, Dims weight,
 /// For the fused gradient: outputs have the shapes of data, weight and bias, inputs 1, 2 and 3.
 void relateGradients(ShapeInference &s);
 
-// convolution.cc
-extern const OpDef kConvolution;            // Convolution(data, weight[, bias])
-extern const OpDef kConvolutionDataGrad;    // _convolution_data_grad(ograd, weight, data)
-extern const OpDef kConvolutionWeightGrad;  // _convolution_weight_grad(ograd, data, weight)
-
 /// Gradient rule: emits the fused gradient (dy, x, w[, b]).
 void fusedGradient(GradRule &g, const OpDef &backward);
 /// Decomposes the fused gradient into the two maps and a sum.

@@ -11,6 +11,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
+#include "ops/spatial/convolution.h"
 #include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/convolution_rules.h"
 

@@ -12,6 +12,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
+#include "ops/spatial/convolution.h"
 #include "ops/spatial/convolution_rules.h"
 #include "ops/spatial/im2col.h"
 #include "ops/spatial/spatial.h"

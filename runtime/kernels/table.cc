@@ -1,7 +1,7 @@
 // Tested by tests/runtime/kernels/fast_kernel_table_test.cc
 #include "runtime/kernels/table.h"
 
-#include "ops/kit/builtin.h"
+#include "ops/kit/families.h"
 #include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/elementwise/optimizer_steps.h"
 

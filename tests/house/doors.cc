@@ -12,6 +12,22 @@ using namespace llvm;
 namespace gradc::house {
 namespace {
 
+/// Declares the operators that families emit of each other, which would include one another in circles; each under the
+/// file that defines it, as in "// shape/slice.cc: …".
+constexpr StringRef kOperatorList = "ops/kit/primitives.h";
+
+/// The file below ops/ that the last comment before a line of that list names.
+StringRef fileAbove(StringRef text, uint32_t line) {
+  StringRef file;
+  for (; line > 1; --line) {
+    StringRef at;
+    std::tie(at, text) = text.split('\n');
+    if (at.consume_front("// ") && at.contains(".cc") && !at.split(".cc").first.contains(' '))
+      file = at.take_front(at.find(".cc") + 3);
+  }
+  return file;
+}
+
 struct Place {
   StringRef path;
   const Declared *declared = nullptr;
@@ -46,7 +62,8 @@ Doors::Doors(const Tree &tree) : tree(tree) {
     }
 }
 
-/// Where what is defined may be declared: the classes of "Graph::build", the declarations of "build". Null if nowhere.
+/// Where what is defined may be declared: the classes of "Graph::build", in its namespace or one around it; the
+/// declarations of "build", in its own. Null if nowhere.
 const std::vector<Place> *Doors::owners(const Declared &definition) const {
   const auto [qualifier, last] = StringRef(definition.name).rsplit("::");
   const bool isQualified = StringRef(definition.name).contains("::");
@@ -55,7 +72,7 @@ const std::vector<Place> *Doors::owners(const Declared &definition) const {
     if (isQualified)
       if (const auto at = classes.find(prefix + qualifier.str()); at != classes.end()) return &at->second;
     if (const auto at = others.find(prefix + definition.name); at != others.end()) return &at->second;
-    if (scope.empty()) return nullptr;
+    if (scope.empty() || !isQualified) return nullptr;
   }
 }
 
@@ -93,6 +110,8 @@ void Doors::checkDefinition(StringRef path, const Declared &definition) {
   }
   if (any_of(places, [&](const Place &place) { return stemOf(place.path) == stemOf(path); })) return;
   const Place &first = places[0];
+  if (first.path == kOperatorList && "ops/" + fileAbove(tree.at(kOperatorList.str()), first.declared->line).str() == path)
+    return;
   if (isHeader(path) && first.declared->parameters != definition.parameters) return;  // inline, of another type
   found.insert((first.path + " " + definition.name + " " + path).str());
 }

@@ -3,7 +3,8 @@
 //
 // A file that only adds rows to a table needs no header: in ops/<kind>/, formats/blocks/ops/ and runtime/kernels/, and
 // verb_*.cc. Its last definition is those rows, a constant or a function that returns them, and the table declares it.
-// main.cc needs none either.
+// main.cc needs none either. The one header that declares what other files define is ops/kit/primitives.h, which names
+// each of them.
 #pragma once
 
 #include "tests/house/tree.h"

@@ -161,6 +161,24 @@ TEST(House, R1_FiresForWhatIsDefinedElsewhere) {
       "static void f() {}\nconst int kPad = 1;\n#include \"ops/kit/families.h\"\nstatic const int kLast = 2;";
   EXPECT_EQ(findDetachedDefinitions(bad),
             list("ops/kit/families.h kPad ops/shape/pad.cc", "ops/shape/pad.cc has no header"));
+  bad = good;
+  bad["ops/kit/families.h"] = "namespace gradc { void f(int); }";
+  bad["passes/b.cc"] += "namespace gradc::host { void f(int) {} }";
+  EXPECT_EQ(findDetachedDefinitions(bad), list());  // another f
+}
+
+TEST(House, R1_TheListOfOperatorsNamesTheirFiles) {
+  Tree small = {{"ops/kit/primitives.h", "// Operators.\n// shape/pad.cc: of images\nextern const OpDef kPad, kCrop;\n"
+                                         "// shape/tile.cc\nextern const OpDef kTile;"},
+                {"ops/shape/pad.cc", "#include \"ops/kit/primitives.h\"\nconst OpDef kPad = {};\nconst OpDef kCrop = {};\n"
+                                     "const Family kPads = kOps;"},
+                {"ops/shape/tile.cc", "#include \"ops/kit/primitives.h\"\nconst OpDef kTile = {};\n"
+                                      "const Family kTiles = kOps;"}};
+  EXPECT_EQ(findDetachedDefinitions(small), list());
+  std::swap(small["ops/shape/pad.cc"], small["ops/shape/tile.cc"]);
+  EXPECT_EQ(findDetachedDefinitions(small),
+            list("ops/kit/primitives.h kCrop ops/shape/tile.cc", "ops/kit/primitives.h kPad ops/shape/tile.cc",
+                 "ops/kit/primitives.h kTile ops/shape/pad.cc"));
 }
 
 TEST(House, R2_FiresForCrowdsAndMissingLines) {

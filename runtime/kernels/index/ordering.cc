@@ -4,7 +4,7 @@
 // (ops/index/sort_rows.h), so the result is that of the reference kernels. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/index/along_axis.h"
-#include "ops/index/order_attrs.h"
+#include "ops/index/ordering.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"

@@ -1,6 +1,6 @@
 // One element of every row, and rows that mark one class each, on all threads: each has a range of rows.
 // Tested by tests/runtime/kernels/row_kernels_test.cc
-#include "ops/index/rows.h"
+#include "ops/index/pick.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 

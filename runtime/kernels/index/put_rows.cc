@@ -1,6 +1,7 @@
 // Rows put at numbered rows, on all threads. Each thread has a range of the result's elements and goes through all rows
 // in order, so the last of those put in the same place is kept, as on one thread. Tested by
 // tests/runtime/kernels/row_kernels_test.cc
+#include "ops/index/gather_nd.h"
 #include "ops/index/rows.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"

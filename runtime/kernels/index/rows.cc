@@ -1,6 +1,6 @@
 // Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so
 // the bits are those of one thread. Tested by tests/runtime/kernels/row_kernels_test.cc
-#include "ops/index/rows.h"
+#include "ops/index/take.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/index/rows.h"

@@ -2,8 +2,13 @@
 // tiles of elements of any type, divided among threads. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/kernel_dispatch.h"
+#include "ops/shape/crop.h"
+#include "ops/shape/depth_to_space.h"
+#include "ops/shape/repeat.h"
+#include "ops/shape/reverse.h"
+#include "ops/shape/slice.h"
 #include "ops/shape/slice_range.h"
-#include "ops/shape/strided_view.h"
+#include "ops/shape/transpose.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/vector_loops.h"
 

@@ -1,7 +1,7 @@
 // softmax_cross_entropy and its gradient. Rows are divided among threads; their losses are added up in order.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/loss/class_labels.h"
+#include "ops/loss/softmax_parts.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 

@@ -3,12 +3,12 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
-#include "ops/kit/inplace.h"
+#include "ops/kit/op_def.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "passes/lowering/lower_to.h"
 #include "runtime/session/session.h"
 #include "tests/support/runs/requests.h"
 #include "tests/support/tensors.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,11 @@
+// Tested by tests/ops/movement_ops_test.cc
+#pragma once
+
+#include "ops/shape/strided_view.h"
+
+namespace gradc {
+
+/// Of reverse.
+StridedView reverseView(const NodeKind &kind, Dims whole, Dims part);
+
+}  // namespace gradc
