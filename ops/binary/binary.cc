@@ -221,11 +221,10 @@ constinit const OpDef kBackwardDiv = {
                              [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>,
 };
 
-constexpr const OpDef *kOps[] = {&kElemwiseAdd,    &kGradAdd,     &kElemwiseSub, &kElemwiseMul, &kElemwiseDiv,
-                                 &kElementWiseSum, &kBackwardSub, &kBackwardMul, &kBackwardDiv};
-
 }  // namespace
 
-constinit const OpFamily kElementwiseBinaryFamily = kOps;
+constinit const OpFamily kElementwiseBinaryFamily =
+    kOps<kElemwiseAdd, kGradAdd, kElemwiseSub, kElemwiseMul, kElemwiseDiv, kElementWiseSum, kBackwardSub, kBackwardMul,
+         kBackwardDiv>;
 
 }  // namespace gradc

@@ -256,37 +256,13 @@ Term scaled(const Term &a, const Term &b) {
   return Term::combine(kScaled, a, b);
 }
 
-constexpr const OpDef *kOps[] = {
-    &kBroadcastHypot,
-    &kHypot,
-    &kHypotScalar,
-    &kBroadcastMod,
-    &kMod,
-    &kModScalar,
-    &kRmodScalar,
-    &kArctan2,
-    &kArctan2Scalar,
-    &kRarctan2Scalar,
-    &kLdexp,
-    &kLdexpScalar,
-    &kRldexpScalar,
-    &kBackwardBroadcastHypot,
-    &kBackwardHypot,
-    &kBackwardHypotScalar,
-    &kBackwardBroadcastMod,
-    &kBackwardMod,
-    &kBackwardModScalar,
-    &kBackwardRmodScalar,
-    &kBackwardArctan2,
-    &kBackwardArctan2Scalar,
-    &kBackwardRarctan2Scalar,
-    &kBackwardLdexp,
-    &kBackwardLdexpScalar,
-    &kBackwardRldexpScalar,
-};
-
 }  // namespace
 
-constinit const OpFamily kBinaryFunctionsFamily = kOps;
+constinit const OpFamily kBinaryFunctionsFamily =
+    kOps<kBroadcastHypot, kHypot, kHypotScalar, kBroadcastMod, kMod, kModScalar, kRmodScalar, kArctan2, kArctan2Scalar,
+         kRarctan2Scalar, kLdexp, kLdexpScalar, kRldexpScalar, kBackwardBroadcastHypot, kBackwardHypot,
+         kBackwardHypotScalar, kBackwardBroadcastMod, kBackwardMod, kBackwardModScalar, kBackwardRmodScalar,
+         kBackwardArctan2, kBackwardArctan2Scalar, kBackwardRarctan2Scalar, kBackwardLdexp, kBackwardLdexpScalar,
+         kBackwardRldexpScalar>;
 
 }  // namespace gradc

@@ -188,12 +188,10 @@ constinit const OpDef kBackwardBroadcastDiv = {
     .kernel = oneSidedBackward<[](auto v) { return v[0] / v[2]; }, [](auto v) { return -v[0] * (v[1] / v[2] / v[2]); }>,
 };
 
-constexpr const OpDef *kOps[] = {&kBroadcastAdd,         &kBroadcastSub,         &kBroadcastMul,
-                                 &kBroadcastDiv,         &kBackwardBroadcastAdd, &kBackwardBroadcastSub,
-                                 &kBackwardBroadcastMul, &kBackwardBroadcastDiv};
-
 }  // namespace
 
-constinit const OpFamily kBroadcastFamily = kOps;
+constinit const OpFamily kBroadcastFamily =
+    kOps<kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBackwardBroadcastAdd, kBackwardBroadcastSub,
+         kBackwardBroadcastMul, kBackwardBroadcastDiv>;
 
 }  // namespace gradc

@@ -184,38 +184,13 @@ constinit const OpDef kLogicalXor = withDecomposition(
     equalShapes<kEitherAlone>("_logical_xor", "_Logical_Xor", "y = 1 where either lhs or rhs is true, else 0"),
     broadcastSame<kBroadcastLogicalXor>);
 
-constexpr const OpDef *kOps[] = {
-    &kGreaterScalar,
-    &kLesserScalar,
-    &kEqualScalar,
-    &kNotEqualScalar,
-    &kLogicalAndScalar,
-    &kLogicalOrScalar,
-    &kLogicalXorScalar,
-    &kGreaterEqualScalar,
-    &kLesserEqualScalar,
-    &kLogicalAnd,
-    &kLogicalOr,
-    &kLogicalXor,
-    &kBroadcastLogicalAnd,
-    &kBroadcastLogicalOr,
-    &kBroadcastLogicalXor,
-    &kEqual,
-    &kNotEqual,
-    &kGreater,
-    &kGreaterEqual,
-    &kLesser,
-    &kLesserEqual,
-    &kBroadcastEqual,
-    &kBroadcastNotEqual,
-    &kBroadcastGreater,
-    &kBroadcastGreaterEqual,
-    &kBroadcastLesser,
-    &kBroadcastLesserEqual,
-};
-
 }  // namespace
 
-constinit const OpFamily kComparisonFamily = kOps;
+constinit const OpFamily kComparisonFamily =
+    kOps<kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar, kLogicalAndScalar, kLogicalOrScalar,
+         kLogicalXorScalar, kGreaterEqualScalar, kLesserEqualScalar, kLogicalAnd, kLogicalOr, kLogicalXor,
+         kBroadcastLogicalAnd, kBroadcastLogicalOr, kBroadcastLogicalXor, kEqual, kNotEqual, kGreater, kGreaterEqual,
+         kLesser, kLesserEqual, kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual,
+         kBroadcastLesser, kBroadcastLesserEqual>;
 
 }  // namespace gradc

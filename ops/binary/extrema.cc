@@ -248,15 +248,12 @@ constinit const OpDef kBackwardClip = {
     .piece = chooseAtBase<0>,
 };
 
-constexpr const OpDef *kOps[] = {
-    &kMaximum,         &kMinimum,         &kBroadcastMaximum,         &kBroadcastMinimum,         &kClip,
-    &kBackwardMaximum, &kBackwardMinimum, &kBackwardBroadcastMaximum, &kBackwardBroadcastMinimum, &kBackwardClip,
-};
-
 }  // namespace
 
 ClipAttrs clipAttrs(const NodeKind &kind) { return kind.params<ClipAttrs>(); }
 
-constinit const OpFamily kExtremaFamily = kOps;
+constinit const OpFamily kExtremaFamily =
+    kOps<kMaximum, kMinimum, kBroadcastMaximum, kBroadcastMinimum, kClip, kBackwardMaximum, kBackwardMinimum,
+         kBackwardBroadcastMaximum, kBackwardBroadcastMinimum, kBackwardClip>;
 
 }  // namespace gradc

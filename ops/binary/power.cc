@@ -64,7 +64,8 @@ constinit const OpDef kBackwardPower = equalGradient<Power>(
      kBackwardDomains});
 constinit const OpDef kBackwardBroadcastPower = broadcastGradient<Power>(
     {{"_backward_broadcast_power"},
-     "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs), 0 for lhs 0 and rhs >= 0",
+     "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs), 0 for lhs 0 "
+     "and rhs >= 0",
      kBackwardDomains});
 
 }  // namespace
@@ -76,10 +77,6 @@ constinit const OpDef kBroadcastPower =
 constinit const OpDef kPower = equalForm<Power, kBackwardPower, kBroadcastPower>(
     {{"_power", "_Power"}, "y = lhs ^ rhs, operands of equal shape", kDomains});
 
-namespace {
-constexpr const OpDef *kOps[] = {&kPower, &kBackwardPower, &kBroadcastPower, &kBackwardBroadcastPower};
-}  // namespace
-
-constinit const OpFamily kPowerFamily = kOps;
+constinit const OpFamily kPowerFamily = kOps<kPower, kBackwardPower, kBroadcastPower, kBackwardBroadcastPower>;
 
 }  // namespace gradc

@@ -141,10 +141,8 @@ constinit const OpDef kBackwardWhere = {
     .piece = chooseAtBase<0>,
 };
 
-constexpr const OpDef *kOps[] = {&kWhere, &kBackwardWhere};
-
 }  // namespace
 
-constinit const OpFamily kWhereFamily = kOps;
+constinit const OpFamily kWhereFamily = kOps<kWhere, kBackwardWhere>;
 
 }  // namespace gradc

@@ -129,10 +129,6 @@ constexpr OpDef callOperator() {
 
 constinit const OpDef kCall = callOperator();
 
-namespace {
-constexpr const OpDef *kOps[] = {&kCall};
-}  // namespace
-
-constinit const OpFamily kCallFamily = kOps;
+constinit const OpFamily kCallFamily = kOps<kCall>;
 
 }  // namespace gradc

@@ -57,8 +57,8 @@ Expected<BodyFlow> condFlow(const NodeKind &kind) {
 }
 
 constexpr OpDef condOperator() {
-  OpDef op = flowOperator<CondParams>("_cond", "runs its second body if the first yields a nonzero number, else its third",
-                                      kCondAttrs);
+  OpDef op = flowOperator<CondParams>(
+      "_cond", "runs its second body if the first yields a nonzero number, else its third", kCondAttrs);
   op.flow = condFlow;
   op.rebody = [](Context &context, const NodeKind &kind, const NewBodies &given) {
     return rebodied(context, kind, given,
@@ -75,10 +75,6 @@ constexpr OpDef condOperator() {
 
 constinit const OpDef kCond = condOperator();
 
-namespace {
-constexpr const OpDef *kOps[] = {&kCond};
-}  // namespace
-
-constinit const OpFamily kCondFamily = kOps;
+constinit const OpFamily kCondFamily = kOps<kCond>;
 
 }  // namespace gradc

@@ -103,10 +103,9 @@ constexpr OpDef foreachOperator() {
 }
 
 constinit const OpDef kForeach = foreachOperator();
-constexpr const OpDef *kOps[] = {&kForeach};
 
 }  // namespace
 
-constinit const OpFamily kForeachFamily = kOps;
+constinit const OpFamily kForeachFamily = kOps<kForeach>;
 
 }  // namespace gradc

@@ -206,10 +206,6 @@ Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length) {
   return context.kind(kScan, attrs, cantFail(std::move(body).freeze({Value{sum}}, {})).graph);
 }
 
-namespace {
-constexpr const OpDef *kOps[] = {&kScan};
-}  // namespace
-
-constinit const OpFamily kScanFamily = kOps;
+constinit const OpFamily kScanFamily = kOps<kScan>;
 
 }  // namespace gradc

@@ -102,10 +102,9 @@ constexpr OpDef whileOperator() {
 }
 
 constinit const OpDef kWhileLoop = whileOperator();
-constexpr const OpDef *kOps[] = {&kWhileLoop};
 
 }  // namespace
 
-constinit const OpFamily kWhileLoopFamily = kOps;
+constinit const OpFamily kWhileLoopFamily = kOps<kWhileLoop>;
 
 }  // namespace gradc

@@ -45,10 +45,6 @@ constinit const OpDef kAssign = {
     .kernel = assignKernel,
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kAssign};
-}  // namespace
-
-constinit const OpFamily kAssignFamily = kOps;
+constinit const OpFamily kAssignFamily = kOps<kAssign>;
 
 }  // namespace gradc

@@ -131,12 +131,6 @@ constinit const OpDef kConstant = {
     .kernel = constantKernel,
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kConstant};
-
-}  // namespace
-
-constinit const OpFamily kConstantFamily = kOps;
+constinit const OpFamily kConstantFamily = kOps<kConstant>;
 
 }  // namespace gradc

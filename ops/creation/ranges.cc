@@ -267,7 +267,8 @@ constinit const OpDef kArangeLike = {
     .name = "_contrib_arange_like",
     .aliases = {"_npx_arange_like"},
     .summary =
-        "evenly spaced numbers in the type of data: y[i] = start + step * floor(i / repeat); only the shape of data is used",
+        "evenly spaced numbers in the type of data: y[i] = start + step * floor(i / repeat); only the shape of data is "
+        "used",
     .inputs = {"data"},
     .attrs = kArangeLikeAttrs,
     .params = paramsOf<ArangeLikeParams>(),
@@ -294,10 +295,8 @@ constinit const OpDef kIndexArray = {
     .kernel = indexArrayKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kEye, &kLinspace, &kArangeLike, &kIndexArray};
-
 }  // namespace
 
-constinit const OpFamily kRangesFamily = kOps;
+constinit const OpFamily kRangesFamily = kOps<kEye, kLinspace, kArangeLike, kIndexArray>;
 
 }  // namespace gradc

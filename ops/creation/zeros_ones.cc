@@ -199,12 +199,9 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
     .kernel = copyBytes,
 };
 
-constexpr const OpDef *kOps[] = {
-    &kZerosLike, &kOnesLike, &kZerosPlaceholder,       &kCopy, &kGradientTap, &kBackwardCopy, &kZeros,
-    &kOnes,      &kFull,     &kIdentityWithAttrLikeRhs};
-
 }  // namespace
 
-constinit const OpFamily kZerosOnesFamily = kOps;
+constinit const OpFamily kZerosOnesFamily = kOps<kZerosLike, kOnesLike, kZerosPlaceholder, kCopy, kGradientTap,
+                                                 kBackwardCopy, kZeros, kOnes, kFull, kIdentityWithAttrLikeRhs>;
 
 }  // namespace gradc

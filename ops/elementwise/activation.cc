@@ -160,11 +160,10 @@ constinit const OpDef kActivation = {
     .piece = [](const PieceCall &call) { activateAll(call, call.base[0]); },
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kActivation, &kBackwardActivation};
-}  // namespace
+namespace {}  // namespace
+
 ActType activationType(const NodeKind &kind) { return typeOf(kind); }
 
-constinit const OpFamily kActivationFamily = kOps;
+constinit const OpFamily kActivationFamily = kOps<kActivation, kBackwardActivation>;
 
 }  // namespace gradc

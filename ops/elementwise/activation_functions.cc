@@ -110,11 +110,10 @@ constinit const OpDef kLogSigmoid = composed<[](auto x) { return logSigmoid(x); 
                                              [](auto x) { return minimum(x, 0) - log1p(exp(minimum(x, -x))); }>(
     {"log_sigmoid"}, "y = -ln(1 + exp(-x))");
 
-namespace {
-constexpr const OpDef *kOps[] = {
-    &kLogSigmoid,         &kSilu,         &kMish,         &kGelu,         &kHardSwish,
-    &kBackwardLogSigmoid, &kBackwardSilu, &kBackwardMish, &kBackwardGelu, &kBackwardHardSwish};
-}  // namespace
-constinit const OpFamily kActivationFunctionsFamily = kOps;
+namespace {}  // namespace
+
+constinit const OpFamily kActivationFunctionsFamily =
+    kOps<kLogSigmoid, kSilu, kMish, kGelu, kHardSwish, kBackwardLogSigmoid, kBackwardSilu, kBackwardMish, kBackwardGelu,
+         kBackwardHardSwish>;
 
 }  // namespace gradc

@@ -192,10 +192,8 @@ constinit const OpDef kBackwardAmpMulticast = {
     .kernel = castKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kAmpCast, &kBackwardAmpCast, &kAmpMulticast, &kBackwardAmpMulticast};
-
 }  // namespace
 
-constinit const OpFamily kAmpCastFamily = kOps;
+constinit const OpFamily kAmpCastFamily = kOps<kAmpCast, kBackwardAmpCast, kAmpMulticast, kBackwardAmpMulticast>;
 
 }  // namespace gradc

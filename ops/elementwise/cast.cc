@@ -127,12 +127,6 @@ constinit const OpDef kCastLike = {
     .kernel = castKernel,
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kCast, &kBackwardCast, &kCastLike};
-
-}  // namespace
-
-constinit const OpFamily kCastFamily = kOps;
+constinit const OpFamily kCastFamily = kOps<kCast, kBackwardCast, kCastLike>;
 
 }  // namespace gradc

@@ -200,10 +200,9 @@ constinit const OpDef kGammaFunction = {
     .kernel = mapFloating<[](auto x) { return std::tgamma(static_cast<double>(x)); }>,
 };
 
-constexpr const OpDef *kOps[] = {&kGammaFunction,   &kBackwardGamma, &kGammaln,
-                                 &kBackwardGammaln, &kPolygamma,     &kDigamma};
-
 }  // namespace
-constinit const OpFamily kGammaFunctionsFamily = kOps;
+
+constinit const OpFamily kGammaFunctionsFamily =
+    kOps<kGammaFunction, kBackwardGamma, kGammaln, kBackwardGammaln, kPolygamma, kDigamma>;
 
 }  // namespace gradc

@@ -37,10 +37,6 @@ constinit const OpDef kInTraining = {
     .kernel = switchKernel,
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kInTraining};
-}  // namespace
-
-constinit const OpFamily kInTrainingFamily = kOps;
+constinit const OpFamily kInTrainingFamily = kOps<kInTraining>;
 
 }  // namespace gradc

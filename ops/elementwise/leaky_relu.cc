@@ -236,8 +236,8 @@ Value emitSlope(DecomposeRule &d) {
 constinit const OpDef kBackwardLeakyReLU = {
     .name = "_backward_LeakyReLU",
     .summary =
-        "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky), dy·mask (rrelu), dy·(y + slope) (elu), dy·γ "
-        "(prelu); gelu: dy·(Φ(x) + x·φ(x)); selu: dy·λ, dy·(y + λ·α); dγ = Σ dy·x where x ≤ 0",
+        "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky), dy·mask (rrelu), dy·(y + slope) (elu), "
+        "dy·γ (prelu); gelu: dy·(Φ(x) + x·φ(x)); selu: dy·λ, dy·(y + λ·α); dγ = Σ dy·x where x ≤ 0",
     .inputs = {{}, [](const NodeKind &k) { return hasMask(k)    ? 5u
                                                   : hasGamma(k) ? 4u
                                                                 : 3u; }, true},
@@ -373,9 +373,8 @@ LeakyAttrs leakyAttrs(const NodeKind &kind) {
   return {p.actType, isSelu ? kSeluAlpha : p.slope, isSelu ? kSeluScale : 1};
 }
 
-namespace {
-constexpr const OpDef *kOps[] = {&kLeakyReLU, &kBackwardLeakyReLU, &kGammaSpread, &kGammaSum};
-}  // namespace
-constinit const OpFamily kLeakyReluFamily = kOps;
+namespace {}  // namespace
+
+constinit const OpFamily kLeakyReluFamily = kOps<kLeakyReLU, kBackwardLeakyReLU, kGammaSpread, kGammaSum>;
 
 }  // namespace gradc

@@ -86,10 +86,8 @@ constinit const OpDef kLogicalNot =
     withDecomposition(step<kIsFalse>({"logical_not"}, "y = 1 where x = 0, else 0"),
                       [](DecomposeRule &d) { d.y(0, d.emit(kEqualScalar, {d.x(0)}, {{"scalar", "0"}})); });
 
-constexpr const OpDef *kOps[] = {&kFloor, &kCeil, &kRound, &kRint, &kTrunc, &kFix, &kLogicalNot};
-
 }  // namespace
 
-constinit const OpFamily kRoundingFamily = kOps;
+constinit const OpFamily kRoundingFamily = kOps<kFloor, kCeil, kRound, kRint, kTrunc, kFix, kLogicalNot>;
 
 }  // namespace gradc

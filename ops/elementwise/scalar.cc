@@ -225,28 +225,11 @@ constinit const OpDef kBackwardMinimumScalar =
                   "gradient of _minimum_scalar: dx = dy where x <= scalar, else 0", masked<kLesserEqualScalar>),
               boundPiece<true, true>);
 
-constexpr const OpDef *kOps[] = {
-    &kPlusScalar,
-    &kMinusScalar,
-    &kRminusScalar,
-    &kMulScalar,
-    &kDivScalar,
-    &kRdivScalar,
-    &kPowerScalar,
-    &kRpowerScalar,
-    &kMaximumScalar,
-    &kMinimumScalar,
-    &kBackwardMulScalar,
-    &kBackwardDivScalar,
-    &kBackwardRdivScalar,
-    &kBackwardPowerScalar,
-    &kBackwardRpowerScalar,
-    &kBackwardMaximumScalar,
-    &kBackwardMinimumScalar,
-};
-
 }  // namespace
 
-constinit const OpFamily kElementwiseScalarFamily = kOps;
+constinit const OpFamily kElementwiseScalarFamily =
+    kOps<kPlusScalar, kMinusScalar, kRminusScalar, kMulScalar, kDivScalar, kRdivScalar, kPowerScalar, kRpowerScalar,
+         kMaximumScalar, kMinimumScalar, kBackwardMulScalar, kBackwardDivScalar, kBackwardRdivScalar,
+         kBackwardPowerScalar, kBackwardRpowerScalar, kBackwardMaximumScalar, kBackwardMinimumScalar>;
 
 }  // namespace gradc

@@ -320,10 +320,10 @@ constinit const OpDef kQuadratic = {
     .kernel = mapKernel<QuadraticParams, kParabola>,
 };
 
-constexpr const OpDef *kOps[] = {&kErf,       &kBackwardErf,      &kErfinv,      &kBackwardErfinv,
-                                 &kSmoothL1,  &kBackwardSmoothL1, &kHardSigmoid, &kBackwardHardSigmoid,
-                                 &kQuadratic, &kBackwardQuadratic};
 }  // namespace
-constinit const OpFamily kSpecialFunctionsFamily = kOps;
+
+constinit const OpFamily kSpecialFunctionsFamily =
+    kOps<kErf, kBackwardErf, kErfinv, kBackwardErfinv, kSmoothL1, kBackwardSmoothL1, kHardSigmoid, kBackwardHardSigmoid,
+         kQuadratic, kBackwardQuadratic>;
 
 }  // namespace gradc

@@ -77,10 +77,9 @@ constinit const OpDef kGradientMultiplier = [] {
   return op;
 }();
 
-constexpr const OpDef *kOps[] = {&kRoundSte, &kSignSte, &kGradientMultiplier, &kBackwardGradientMultiplier};
-
 }  // namespace
 
-constinit const OpFamily kStraightThroughFamily = kOps;
+constinit const OpFamily kStraightThroughFamily =
+    kOps<kRoundSte, kSignSte, kGradientMultiplier, kBackwardGradientMultiplier>;
 
 }  // namespace gradc

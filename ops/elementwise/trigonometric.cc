@@ -131,37 +131,11 @@ constinit const OpDef kDegrees = composed<[](auto x) { return x / constant(x, kD
 constinit const OpDef kRadians = composed<[](auto x) { return x * constant(x, kDegree); }, kBackwardRadians>(
     {"radians", "_npi_radians", "_sparse_radians"}, "y = x * π / 180");
 
-constexpr const OpDef *kOps[] = {
-    &kSin,
-    &kCos,
-    &kTan,
-    &kArcsin,
-    &kArccos,
-    &kArctan,
-    &kSinh,
-    &kCosh,
-    &kArcsinh,
-    &kArccosh,
-    &kArctanh,
-    &kDegrees,
-    &kRadians,
-    &kBackwardSin,
-    &kBackwardCos,
-    &kBackwardTan,
-    &kBackwardArcsin,
-    &kBackwardArccos,
-    &kBackwardArctan,
-    &kBackwardSinh,
-    &kBackwardCosh,
-    &kBackwardArcsinh,
-    &kBackwardArccosh,
-    &kBackwardArctanh,
-    &kBackwardDegrees,
-    &kBackwardRadians,
-};
-
 }  // namespace
 
-constinit const OpFamily kTrigonometricFamily = kOps;
+constinit const OpFamily kTrigonometricFamily =
+    kOps<kSin, kCos, kTan, kArcsin, kArccos, kArctan, kSinh, kCosh, kArcsinh, kArccosh, kArctanh, kDegrees, kRadians,
+         kBackwardSin, kBackwardCos, kBackwardTan, kBackwardArcsin, kBackwardArccos, kBackwardArctan, kBackwardSinh,
+         kBackwardCosh, kBackwardArcsinh, kBackwardArccosh, kBackwardArctanh, kBackwardDegrees, kBackwardRadians>;
 
 }  // namespace gradc

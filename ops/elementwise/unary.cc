@@ -265,47 +265,13 @@ constinit const OpDef kBackwardRelu = {
     .piece = mapBackwardPiece<[](auto dy, auto, auto base) { return decltype(dy)(0) < base ? dy : decltype(dy)(0); }>,
 };
 
-constexpr const OpDef *kOps[] = {
-    &kNegative,
-    &kExp,
-    &kLog,
-    &kSqrt,
-    &kSquare,
-    &kReciprocal,
-    &kAbs,
-    &kSign,
-    &kRelu,
-    &kSigmoid,
-    &kTanh,
-    &kSoftsign,
-    &kLog1p,
-    &kExpm1,
-    &kLog2,
-    &kLog10,
-    &kRsqrt,
-    &kCbrt,
-    &kRcbrt,
-    &kBackwardLog,
-    &kBackwardSqrt,
-    &kBackwardSquare,
-    &kBackwardReciprocal,
-    &kBackwardAbs,
-    &kBackwardSign,
-    &kBackwardRelu,
-    &kBackwardSigmoid,
-    &kBackwardTanh,
-    &kBackwardSoftsign,
-    &kBackwardLog1p,
-    &kBackwardExpm1,
-    &kBackwardLog2,
-    &kBackwardLog10,
-    &kBackwardRsqrt,
-    &kBackwardCbrt,
-    &kBackwardRcbrt,
-};
-
 }  // namespace
 
-constinit const OpFamily kElementwiseUnaryFamily = kOps;
+constinit const OpFamily kElementwiseUnaryFamily =
+    kOps<kNegative, kExp, kLog, kSqrt, kSquare, kReciprocal, kAbs, kSign, kRelu, kSigmoid, kTanh, kSoftsign, kLog1p,
+         kExpm1, kLog2, kLog10, kRsqrt, kCbrt, kRcbrt, kBackwardLog, kBackwardSqrt, kBackwardSquare,
+         kBackwardReciprocal, kBackwardAbs, kBackwardSign, kBackwardRelu, kBackwardSigmoid, kBackwardTanh,
+         kBackwardSoftsign, kBackwardLog1p, kBackwardExpm1, kBackwardLog2, kBackwardLog10, kBackwardRsqrt,
+         kBackwardCbrt, kBackwardRcbrt>;
 
 }  // namespace gradc

@@ -179,16 +179,12 @@ constinit const OpDef kScatterAlongAxis = {
     .workspace = [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) { return scatterBytes(out[0]); },
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kSortOrder, &kTakeAlongAxis, &kScatterAlongAxis};
-}  // namespace
-
 OrderAttrs sortOrderAttrs(const NodeKind &kind, Dims shape) {
   const AlongParams &p = kind.params<AlongParams>();
   const AxisRows rows(shape, *normalizeAxis(p.axis, shape.size()));
   return {.rows = rows, .taken = rows.length, .isAscending = p.isAscending, .positions = 0};
 }
 
-constinit const OpFamily kAlongAxisFamily = kOps;
+constinit const OpFamily kAlongAxisFamily = kOps<kSortOrder, kTakeAlongAxis, kScatterAlongAxis>;
 
 }  // namespace gradc

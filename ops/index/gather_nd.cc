@@ -284,10 +284,9 @@ constinit const OpDef kScatterSetNd = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kGatherNd, &kScatterNd, &kBackwardGatherNd, &kScatterNdOnZeros, &kScatterSetNd};
-
 }  // namespace
 
-constinit const OpFamily kGatherNdFamily = kOps;
+constinit const OpFamily kGatherNdFamily =
+    kOps<kGatherNd, kScatterNd, kBackwardGatherNd, kScatterNdOnZeros, kScatterSetNd>;
 
 }  // namespace gradc

@@ -157,10 +157,8 @@ constinit const OpDef kBackwardIndexCopy = {
                     ArrayRef<TensorRef>) { return RowGroups::scratchBytes(in[0].shape[0], in[2].size()); },
 };
 
-constexpr const OpDef *kOps[] = {&kIndexCopy, &kBackwardIndexCopy};
-
 }  // namespace
 
-constinit const OpFamily kIndexCopyFamily = kOps;
+constinit const OpFamily kIndexCopyFamily = kOps<kIndexCopy, kBackwardIndexCopy>;
 
 }  // namespace gradc

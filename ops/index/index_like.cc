@@ -54,10 +54,6 @@ constinit const OpDef kIndexLike = {
     .kernel = indexKernel,
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kIndexLike};
-}  // namespace
-
-constinit const OpFamily kIndexLikeFamily = kOps;
+constinit const OpFamily kIndexLikeFamily = kOps<kIndexLike>;
 
 }  // namespace gradc

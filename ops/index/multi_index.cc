@@ -129,7 +129,8 @@ constinit const OpDef kRavelMultiIndex = indexing({
     .name = "_ravel_multi_index",
     .aliases = {"ravel_multi_index"},
     .summary =
-        "the flat index of each column of data, whose row k has the indices along axis k; indices are cut to whole numbers",
+        "the flat index of each column of data, whose row k has the indices along axis k; indices are cut to whole "
+        "numbers",
     .shape = ravelShape,
     .domains = kIndices,
     .decompose = decomposeRavel,
@@ -147,10 +148,8 @@ constinit const OpDef kUnravelIndex = indexing({
     .kernel = unravelKernel,
 });
 
-constexpr const OpDef *kOps[] = {&kRavelMultiIndex, &kUnravelIndex};
-
 }  // namespace
 
-constinit const OpFamily kMultiIndexFamily = kOps;
+constinit const OpFamily kMultiIndexFamily = kOps<kRavelMultiIndex, kUnravelIndex>;
 
 }  // namespace gradc

@@ -326,8 +326,6 @@ constinit const OpDef kArgsort = [] {
   return op;
 }();
 
-constexpr const OpDef *kOps[] = {&kTopk, &kSort, &kArgsort, &kBackwardTopk};
-
 }  // namespace
 
 OrderAttrs orderAttrs(const NodeKind &kind, Dims shape) {
@@ -340,6 +338,6 @@ OrderAttrs orderAttrs(const NodeKind &kind, Dims shape) {
   return attrs;
 }
 
-constinit const OpFamily kOrderingFamily = kOps;
+constinit const OpFamily kOrderingFamily = kOps<kTopk, kSort, kArgsort, kBackwardTopk>;
 
 }  // namespace gradc

@@ -277,11 +277,9 @@ constinit const OpDef kOneHot = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kPick, &kBackwardPick, &kBatchTake, &kOneHot};
-
 }  // namespace
 
-constinit const OpFamily kPickFamily = kOps;
+constinit const OpFamily kPickFamily = kOps<kPick, kBackwardPick, kBatchTake, kOneHot>;
 
 void markClasses(const KernelCall &call, int64_t begin, int64_t end) {
   const OneHotParams &p = call.params<OneHotParams>();

@@ -295,9 +295,8 @@ constinit const OpDef kBackwardEmbedding = {
                     ArrayRef<TensorRef> out) { return RowGroups::scratchBytes(out[1].shape[0], in[1].size()); },
 };
 
-constexpr const OpDef *kOps[] = {&kTake, &kBackwardTake, &kEmbedding, &kBackwardEmbedding};
-
 }  // namespace
-constinit const OpFamily kTakeFamily = kOps;
+
+constinit const OpFamily kTakeFamily = kOps<kTake, kBackwardTake, kEmbedding, kBackwardEmbedding>;
 
 }  // namespace gradc

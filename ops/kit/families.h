@@ -12,6 +12,9 @@ using OpFamily = llvm::ArrayRef<const OpDef *>;
 #include "ops/kit/families.def"
 #undef FAMILY
 
+/// `constinit const OpFamily kCastFamily = kOps<kCast, kCastLike>;`
+template <const OpDef &...ops> inline constexpr const OpDef *kOps[] = {&ops...};
+
 llvm::ArrayRef<const OpFamily *> allFamilies();
 
 /// Whether `op` is one of the definitions that registerBuiltinOps registers, not a host's operator of the same name. A

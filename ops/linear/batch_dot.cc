@@ -103,16 +103,10 @@ constinit const OpDef kBatchDot = {
         },
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kBatchDot};
-
-}  // namespace
-
 DotTransposes batchDotTransposes(const NodeKind &kind) {
   return {kind.params<BatchDotParams>().transposeA, kind.params<BatchDotParams>().transposeB};
 }
 
-constinit const OpFamily kBatchDotFamily = kOps;
+constinit const OpFamily kBatchDotFamily = kOps<kBatchDot>;
 
 }  // namespace gradc

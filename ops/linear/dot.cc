@@ -193,8 +193,6 @@ constinit const OpDef kBackwardDot = {
     .kernel = dotBackwardKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kDot, &kBackwardDot};
-
 }  // namespace
 
 DotTransposes dotTransposes(const NodeKind &kind) {
@@ -207,6 +205,6 @@ DotExtents dotExtents(DotTransposes transposes, Dims lhs, Dims rhs) {
           sizeOf(transposes.b ? rhs.drop_back() : rhs.drop_front()), transposes.a ? lhs.front() : lhs.back()};
 }
 
-constinit const OpFamily kDotFamily = kOps;
+constinit const OpFamily kDotFamily = kOps<kDot, kBackwardDot>;
 
 }  // namespace gradc

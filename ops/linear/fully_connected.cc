@@ -230,9 +230,8 @@ constinit const OpDef kBackwardFullyConnected = {
                     ArrayRef<TensorRef>) { return geometryOf(in[2], in[0]).gradientBytes(); },
 };
 
-constexpr const OpDef *kOps[] = {&kFullyConnected, &kBackwardFullyConnected, &kAsRows};
-
 }  // namespace
-constinit const OpFamily kFullyConnectedFamily = kOps;
+
+constinit const OpFamily kFullyConnectedFamily = kOps<kFullyConnected, kBackwardFullyConnected, kAsRows>;
 
 }  // namespace gradc

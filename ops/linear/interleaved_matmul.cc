@@ -291,11 +291,10 @@ constinit const OpDef kSelfValues = valuesOp<kSelfAttention>(kSelfValuesNames, b
 constinit const OpDef kEncDecQk = queryKeyOp<kCrossAttention>(kEncDecQkNames, byFused<kBackwardEncDecQk>);
 constinit const OpDef kEncDecValues = valuesOp<kCrossAttention>(kEncDecValuesNames, byFused<kBackwardEncDecValues>);
 
-constexpr const OpDef *kOps[] = {&kSelfQk,         &kSelfValues,         &kEncDecQk,         &kEncDecValues,
-                                 &kBackwardSelfQk, &kBackwardSelfValues, &kBackwardEncDecQk, &kBackwardEncDecValues};
-
 }  // namespace
 
-constinit const OpFamily kInterleavedMatmulFamily = kOps;
+constinit const OpFamily kInterleavedMatmulFamily =
+    kOps<kSelfQk, kSelfValues, kEncDecQk, kEncDecValues, kBackwardSelfQk, kBackwardSelfValues, kBackwardEncDecQk,
+         kBackwardEncDecValues>;
 
 }  // namespace gradc

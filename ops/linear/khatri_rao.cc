@@ -80,10 +80,8 @@ constinit const OpDef kKhatriRao = {
     .kernel = khatriRao,
 };
 
-constexpr const OpDef *kOps[] = {&kKhatriRao};
-
 }  // namespace
 
-constinit const OpFamily kKhatriRaoFamily = kOps;
+constinit const OpFamily kKhatriRaoFamily = kOps<kKhatriRao>;
 
 }  // namespace gradc

@@ -211,10 +211,8 @@ constinit const OpDef kBackwardGemm = {
     .kernel = backwardKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kGemm2, &kGemm, &kBackwardGemm2, &kBackwardGemm};
-
 }  // namespace
 
-constinit const OpFamily kLinalgGemmFamily = kOps;
+constinit const OpFamily kLinalgGemmFamily = kOps<kGemm2, kGemm, kBackwardGemm2, kBackwardGemm>;
 
 }  // namespace gradc

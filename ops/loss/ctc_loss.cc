@@ -307,10 +307,8 @@ constinit const OpDef kCtcLoss = {
     .workspace = scratchBytes,
 };
 
-constexpr const OpDef *kOps[] = {&kCtcLoss, &kBackwardCtcLoss, &kCtcLossGrad};
-
 }  // namespace
 
-constinit const OpFamily kCtcLossFamily = kOps;
+constinit const OpFamily kCtcLossFamily = kOps<kCtcLoss, kBackwardCtcLoss, kCtcLossGrad>;
 
 }  // namespace gradc

@@ -133,7 +133,8 @@ constinit const OpDef kMakeLossOutput = {
     .name = "MakeLoss",
     .summary =
         "y = x, a loss: its gradient is grad_scale / n whatever the head gradient; loss = grad_scale / n * sum of x,"
-        " n = 1, the number of rows (the product of all axes but the last), or the number of elements above valid_thresh",
+        " n = 1, the number of rows (the product of all axes but the last), or the number of elements above "
+        "valid_thresh",
     .inputs = {"data"},
     .attrs = kMakeLossAttrs,
     .params = paramsOf<MakeLossParams>(),
@@ -174,10 +175,8 @@ constinit const OpDef kBackwardMakeLoss = {
     .kernel = makeLossGradient,
 };
 
-constexpr const OpDef *kOps[] = {&kBlockGrad, &kMakeLoss, &kMakeLossOutput, &kBackwardMakeLoss};
-
 }  // namespace
 
-constinit const OpFamily kLossFamily = kOps;
+constinit const OpFamily kLossFamily = kOps<kBlockGrad, kMakeLoss, kMakeLossOutput, kBackwardMakeLoss>;
 
 }  // namespace gradc

@@ -310,19 +310,10 @@ constinit const OpDef kWeight = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kLinearRegressionOutput,
-                                 &kLogisticRegressionOutput,
-                                 &kMaeRegressionOutput,
-                                 &kLinearGrad,
-                                 &kLogisticGrad,
-                                 &kMaeGrad,
-                                 &kBackwardLinear,
-                                 &kBackwardLogistic,
-                                 &kBackwardMae,
-                                 &kWeight};
-
 }  // namespace
 
-constinit const OpFamily kRegressionOutputFamily = kOps;
+constinit const OpFamily kRegressionOutputFamily =
+    kOps<kLinearRegressionOutput, kLogisticRegressionOutput, kMaeRegressionOutput, kLinearGrad, kLogisticGrad, kMaeGrad,
+         kBackwardLinear, kBackwardLogistic, kBackwardMae, kWeight>;
 
 }  // namespace gradc

@@ -157,10 +157,8 @@ constinit const OpDef kSoftmaxCrossEntropy = {
     .piece = [](const PieceCall &call) { sumOfRows<false>(call); },
 };
 
-constexpr const OpDef *kOps[] = {&kSoftmaxCrossEntropy, &kBackwardSoftmaxCrossEntropy};
-
 }  // namespace
 
-constinit const OpFamily kSoftmaxCrossEntropyFamily = kOps;
+constinit const OpFamily kSoftmaxCrossEntropyFamily = kOps<kSoftmaxCrossEntropy, kBackwardSoftmaxCrossEntropy>;
 
 }  // namespace gradc

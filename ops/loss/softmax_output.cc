@@ -181,10 +181,8 @@ constinit const OpDef kBackwardSoftmaxOutput = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kSoftmaxOutput, &kSoftmaxOutputGrad, &kBackwardSoftmaxOutput};
-
 }  // namespace
 
-constinit const OpFamily kSoftmaxOutputFamily = kOps;
+constinit const OpFamily kSoftmaxOutputFamily = kOps<kSoftmaxOutput, kSoftmaxOutputGrad, kBackwardSoftmaxOutput>;
 
 }  // namespace gradc

@@ -198,12 +198,6 @@ constinit const OpDef kSoftmaxOutputWeight = {
         },
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kSoftmaxOutputSoftmax, &kSoftmaxOutputTarget, &kSoftmaxOutputWeight};
-
-}  // namespace
-
-constinit const OpFamily kSoftmaxPartsFamily = kOps;
+constinit const OpFamily kSoftmaxPartsFamily = kOps<kSoftmaxOutputSoftmax, kSoftmaxOutputTarget, kSoftmaxOutputWeight>;
 
 }  // namespace gradc

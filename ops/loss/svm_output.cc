@@ -160,10 +160,8 @@ constinit const OpDef kSvmOutput = {
     .ignoresHead = true,
 };
 
-constexpr const OpDef *kOps[] = {&kSvmOutput, &kBackwardSvmOutput};
-
 }  // namespace
 
-constinit const OpFamily kSvmOutputFamily = kOps;
+constinit const OpFamily kSvmOutputFamily = kOps<kSvmOutput, kBackwardSvmOutput>;
 
 }  // namespace gradc

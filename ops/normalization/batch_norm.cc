@@ -357,14 +357,13 @@ constinit const OpDef kBatchNorm = {
         },
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kBatchNorm, &kBackwardBatchNorm};
-}  // namespace
+namespace {}  // namespace
+
 BatchNormAttrs batchNormAttrs(const NodeKind &kind) {
   const BatchNormParams &p = kind.params<BatchNormParams>();
   return {p.eps, p.momentum, p.fixGamma, p.useGlobalStats, p.axis};
 }
 
-constinit const OpFamily kBatchNormFamily = kOps;
+constinit const OpFamily kBatchNormFamily = kOps<kBatchNorm, kBackwardBatchNorm>;
 
 }  // namespace gradc

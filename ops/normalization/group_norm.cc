@@ -266,10 +266,8 @@ constinit const OpDef kGroupNorm = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kGroupNorm, &kBackwardGroupNorm};
-
 }  // namespace
 
-constinit const OpFamily kGroupNormFamily = kOps;
+constinit const OpFamily kGroupNormFamily = kOps<kGroupNorm, kBackwardGroupNorm>;
 
 }  // namespace gradc

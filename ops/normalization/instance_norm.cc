@@ -276,9 +276,8 @@ constinit const OpDef kInstanceNorm = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kInstanceNorm, &kBackwardInstanceNorm};
-
 }  // namespace
-constinit const OpFamily kInstanceNormFamily = kOps;
+
+constinit const OpFamily kInstanceNormFamily = kOps<kInstanceNorm, kBackwardInstanceNorm>;
 
 }  // namespace gradc

@@ -188,9 +188,8 @@ constinit const OpDef kL2Normalization = {
     .kernel = forward,
 };
 
-constexpr const OpDef *kOps[] = {&kL2Normalization, &kBackwardL2Normalization};
-
 }  // namespace
-constinit const OpFamily kL2NormalizationFamily = kOps;
+
+constinit const OpFamily kL2NormalizationFamily = kOps<kL2Normalization, kBackwardL2Normalization>;
 
 }  // namespace gradc

@@ -260,8 +260,6 @@ constinit const OpDef kLayerNorm = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kLayerNorm, &kBackwardLayerNorm};
-
 }  // namespace
 
 LayerNormAttrs layerNormAttrs(const NodeKind &kind) {
@@ -269,6 +267,6 @@ LayerNormAttrs layerNormAttrs(const NodeKind &kind) {
   return {p.axis, p.eps};
 }
 
-constinit const OpFamily kLayerNormFamily = kOps;
+constinit const OpFamily kLayerNormFamily = kOps<kLayerNorm, kBackwardLayerNorm>;
 
 }  // namespace gradc

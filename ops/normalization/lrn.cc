@@ -236,8 +236,6 @@ constinit const OpDef kLrn = {
     .kernel = forward,
 };
 
-constexpr const OpDef *kOps[] = {&kLrn, &kBackwardLrn, &kChannelWindowSum};
-
 }  // namespace
 
 LrnAttrs lrnAttrs(const NodeKind &kind) {
@@ -245,6 +243,6 @@ LrnAttrs lrnAttrs(const NodeKind &kind) {
   return {p.scale(), p.beta, p.knorm, p.nsize};
 }
 
-constinit const OpFamily kLrnFamily = kOps;
+constinit const OpFamily kLrnFamily = kOps<kLrn, kBackwardLrn, kChannelWindowSum>;
 
 }  // namespace gradc

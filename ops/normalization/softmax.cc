@@ -309,9 +309,6 @@ constinit const OpDef kBackwardSoftmin =
 constinit const OpDef kBackwardLogSoftmax =
     backwardOf<RowFunction::LogSoftmax>("_backward_log_softmax", "gradient of log_softmax: dx = (dy − exp(y)·Σ dy)/t");
 
-constexpr const OpDef *kOps[] = {&kSoftmax,         &kSoftmin,         &kLogSoftmax,
-                                 &kBackwardSoftmax, &kBackwardSoftmin, &kBackwardLogSoftmax};
-
 }  // namespace
 
 SoftmaxAttrs softmaxAttrs(const NodeKind &kind) {
@@ -320,6 +317,7 @@ SoftmaxAttrs softmaxAttrs(const NodeKind &kind) {
   return {paramsOf(kind).axis, (isMin ? -1 : 1) / paramsOf(kind).divisor(), isLog, hasLength(kind)};
 }
 
-constinit const OpFamily kSoftmaxFamily = kOps;
+constinit const OpFamily kSoftmaxFamily =
+    kOps<kSoftmax, kSoftmin, kLogSoftmax, kBackwardSoftmax, kBackwardSoftmin, kBackwardLogSoftmax>;
 
 }  // namespace gradc

@@ -97,12 +97,10 @@ constinit const OpDef kSoftmaxActivation = {
     .kernel = forward,
 };
 
-constexpr const OpDef *kOps[] = {&kSoftmaxActivation, &kBackwardSoftmaxActivation};
-
 }  // namespace
 
 SoftmaxAttrs softmaxActivationAttrs(const NodeKind &kind) { return {isChannel(kind) ? 1 : -1, 1, false, false}; }
 
-constinit const OpFamily kSoftmaxActivationFamily = kOps;
+constinit const OpFamily kSoftmaxActivationFamily = kOps<kSoftmaxActivation, kBackwardSoftmaxActivation>;
 
 }  // namespace gradc

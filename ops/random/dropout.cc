@@ -173,15 +173,11 @@ constinit const OpDef kDropout = {
     .kernel = forward,
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kDropout, &kBackwardDropout};
-}  // namespace
-
 DropoutAttrs dropoutAttrs(const NodeKind &kind) {
   const DropoutParams &p = kind.params<DropoutParams>();
   return {p.mode == DropoutMode::Always, 1 - p.p};
 }
 
-constinit const OpFamily kDropoutFamily = kOps;
+constinit const OpFamily kDropoutFamily = kOps<kDropout, kBackwardDropout>;
 
 }  // namespace gradc

@@ -140,11 +140,9 @@ constinit const OpDef kRandomNormalLike =
                  "numbers of the normal distribution with mean loc and deviation scale, in the shape and type of data",
                  kNormalAttrs);
 
-constexpr const OpDef *kOps[] = {&kUniformLike, &kRandomUniform, &kRandomNormal, &kRandomUniformLike,
-                                 &kRandomNormalLike};
-
 }  // namespace
 
-constinit const OpFamily kRandomFamily = kOps;
+constinit const OpFamily kRandomFamily =
+    kOps<kUniformLike, kRandomUniform, kRandomNormal, kRandomUniformLike, kRandomNormalLike>;
 
 }  // namespace gradc

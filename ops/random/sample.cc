@@ -143,10 +143,8 @@ constinit const OpDef kSampleNormal = sampling<Normal>(
     "y[i…, j…] = mu[i…] + sigma[i…] * z, z of the standard normal distribution for each j of the given shape",
     {"mu", "sigma"});
 
-constexpr const OpDef *kOps[] = {&kSampleUniform, &kSampleNormal};
-
 }  // namespace
 
-constinit const OpFamily kSampleFamily = kOps;
+constinit const OpFamily kSampleFamily = kOps<kSampleUniform, kSampleNormal>;
 
 }  // namespace gradc

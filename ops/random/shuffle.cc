@@ -84,10 +84,8 @@ constinit const OpDef kShuffle = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kShuffle};
-
 }  // namespace
 
-constinit const OpFamily kShuffleFamily = kOps;
+constinit const OpFamily kShuffleFamily = kOps<kShuffle>;
 
 }  // namespace gradc

@@ -130,10 +130,8 @@ constinit const OpDef kArgmaxChannel = [] {
   return op;
 }();
 
-constexpr const OpDef *kOps[] = {&kArgmax, &kArgmin, &kArgmaxChannel};
-
 }  // namespace
 
-constinit const OpFamily kArgExtremaFamily = kOps;
+constinit const OpFamily kArgExtremaFamily = kOps<kArgmax, kArgmin, kArgmaxChannel>;
 
 }  // namespace gradc

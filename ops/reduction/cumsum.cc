@@ -143,10 +143,6 @@ constinit const OpDef kCumsum = {
     .kernel = [](const KernelCall &call) { cumsumKernel(call, false); },
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kCumsum, &kBackwardCumsum};
-}  // namespace
-
 AxisRows cumsumRows(const NodeKind &kind, Dims shape) {
   const std::optional<int64_t> axis = kind.params<CumsumParams>().axis;
   if (axis) return AxisRows(shape, *normalizeAxis(*axis, shape.size()));
@@ -154,6 +150,6 @@ AxisRows cumsumRows(const NodeKind &kind, Dims shape) {
   return AxisRows(size, 0);
 }
 
-constinit const OpFamily kCumsumFamily = kOps;
+constinit const OpFamily kCumsumFamily = kOps<kCumsum, kBackwardCumsum>;
 
 }  // namespace gradc

@@ -324,12 +324,10 @@ constinit const OpDef kMoments = {
     .kernel = momentsKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kNorm, &kNansum, &kMoments, &kBackwardNorm, &kBackwardNansum, &kBackwardMoments};
-
 }  // namespace
 
 int64_t normOrder(const NodeKind &kind) { return kind.params<NormParams>().ord; }
 
-constinit const OpFamily kNormFamily = kOps;
+constinit const OpFamily kNormFamily = kOps<kNorm, kNansum, kMoments, kBackwardNorm, kBackwardNansum, kBackwardMoments>;
 
 }  // namespace gradc

@@ -287,10 +287,8 @@ constinit const OpDef kBackwardNanprod = withDecomposition(
       d.y(0, d.emit(kWhere, {isNumber, dx, d.emit(kZerosLike, {x})}));
     });
 
-constexpr const OpDef *kOps[] = {&kProd, &kNanprod, &kBackwardProd, &kBackwardNanprod, &kProductGradient};
-
 }  // namespace
 
-constinit const OpFamily kProductFamily = kOps;
+constinit const OpFamily kProductFamily = kOps<kProd, kNanprod, kBackwardProd, kBackwardNanprod, kProductGradient>;
 
 }  // namespace gradc

@@ -299,11 +299,9 @@ constinit const OpDef kBackwardMean = withDecomposition(
                                "gradient of mean: dy / n repeated over the reduced axes, n elements per mean"),
     [](DecomposeRule &d) { d.y(0, repeatHead(d, d.emit(kBroadcastDiv, {d.x(0), countLike(d, d.forwardInput(0))}))); });
 
-constexpr const OpDef *kOps[] = {
-    &kSum, &kMean, &kSumLike, &kBroadcastLike, &kBroadcastAxisLike, &kBackwardSum, &kBackwardMean, &kBroadcastBackward};
-
 }  // namespace
 
-constinit const OpFamily kReduceFamily = kOps;
+constinit const OpFamily kReduceFamily =
+    kOps<kSum, kMean, kSumLike, kBroadcastLike, kBroadcastAxisLike, kBackwardSum, kBackwardMean, kBroadcastBackward>;
 
 }  // namespace gradc

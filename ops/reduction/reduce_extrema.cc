@@ -161,12 +161,6 @@ constinit const OpDef kRepeatAxesLike = {
         },
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kMax, &kMin, &kBackwardMax, &kBackwardMin, &kRepeatAxesLike};
-
-}  // namespace
-
-constinit const OpFamily kReduceExtremaFamily = kOps;
+constinit const OpFamily kReduceExtremaFamily = kOps<kMax, kMin, kBackwardMax, kBackwardMin, kRepeatAxesLike>;
 
 }  // namespace gradc

@@ -257,10 +257,9 @@ constinit const OpDef kBackwardSequenceReverse = {
     .kernel = reverseKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kSequenceLast, &kSequenceReverse, &kBackwardSequenceLast, &kBackwardSequenceReverse};
-
 }  // namespace
 
-constinit const OpFamily kLastReverseFamily = kOps;
+constinit const OpFamily kLastReverseFamily =
+    kOps<kSequenceLast, kSequenceReverse, kBackwardSequenceLast, kBackwardSequenceReverse>;
 
 }  // namespace gradc

@@ -312,8 +312,6 @@ constinit const OpDef kRnn = {
                     ArrayRef<TensorRef>) { return rnnWorkspace(kind, in, false); },
 };
 
-constexpr const OpDef *kOps[] = {&kRnn, &kBackwardRnn, &kRnnGrad};
-
 }  // namespace
 
 RnnPorts RnnPorts::ofForward(const RnnParams &p) {
@@ -343,6 +341,6 @@ RnnPorts RnnPorts::ofBackward(const RnnParams &p, bool hasLengths) {
   return ports;
 }
 
-constinit const OpFamily kRnnFamily = kOps;
+constinit const OpFamily kRnnFamily = kOps<kRnn, kBackwardRnn, kRnnGrad>;
 
 }  // namespace gradc

@@ -301,12 +301,6 @@ constinit const OpDef kDivSqrtDim = {
     .kernel = divideBySqrtDim,
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kSequenceMask, &kBackwardSequenceMask, &kRange, &kDivSqrtDim};
-
-}  // namespace
-
-constinit const OpFamily kSequenceFamily = kOps;
+constinit const OpFamily kSequenceFamily = kOps<kSequenceMask, kBackwardSequenceMask, kRange, kDivSqrtDim>;
 
 }  // namespace gradc

@@ -127,10 +127,8 @@ constinit const OpDef kBroadcastTo = {
     .kernel = gatherKernel<repeatedView>,
 };
 
-constexpr const OpDef *kOps[] = {&kBroadcastAxis, &kBroadcastTo};
-
 }  // namespace
 
-constinit const OpFamily kBroadcastToFamily = kOps;
+constinit const OpFamily kBroadcastToFamily = kOps<kBroadcastAxis, kBroadcastTo>;
 
 }  // namespace gradc

@@ -352,12 +352,10 @@ constinit const OpDef kConcatPart = {
     .kernel = concatPartKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kConcat, &kRnnParamConcat, &kBackwardConcat, &kConcatPart};
-
 }  // namespace
 
 int64_t concatAxis(const NodeKind &kind) { return kind.params<ConcatParams>().dim; }
 
-constinit const OpFamily kConcatFamily = kOps;
+constinit const OpFamily kConcatFamily = kOps<kConcat, kRnnParamConcat, kBackwardConcat, kConcatPart>;
 
 }  // namespace gradc

@@ -161,10 +161,8 @@ constinit const OpDef kBackwardCrop = {
     .kernel = cropBackward,
 };
 
-constexpr const OpDef *kOps[] = {&kCrop, &kBackwardCrop};
-
 }  // namespace
 
-constinit const OpFamily kCropFamily = kOps;
+constinit const OpFamily kCropFamily = kOps<kCrop, kBackwardCrop>;
 
 }  // namespace gradc

@@ -120,10 +120,8 @@ constinit const OpDef kSpaceToDepth = {
     .kernel = gatherKernel<spaceView>,
 };
 
-constexpr const OpDef *kOps[] = {&kDepthToSpace, &kSpaceToDepth};
-
 }  // namespace
 
-constinit const OpFamily kDepthToSpaceFamily = kOps;
+constinit const OpFamily kDepthToSpaceFamily = kOps<kDepthToSpace, kSpaceToDepth>;
 
 }  // namespace gradc

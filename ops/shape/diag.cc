@@ -177,10 +177,8 @@ constinit const OpDef kBackwardDiag = {
     .kernel = diagBackwardKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kDiag, &kBackwardDiag};
-
 }  // namespace
 
-constinit const OpFamily kDiagFamily = kOps;
+constinit const OpFamily kDiagFamily = kOps<kDiag, kBackwardDiag>;
 
 }  // namespace gradc

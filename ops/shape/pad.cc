@@ -221,10 +221,8 @@ constinit const OpDef kBackwardPad = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kPad, &kBackwardPad};
-
 }  // namespace
 
-constinit const OpFamily kPadFamily = kOps;
+constinit const OpFamily kPadFamily = kOps<kPad, kBackwardPad>;
 
 }  // namespace gradc

@@ -233,10 +233,8 @@ constinit const OpDef kBackwardTile = {
     .kernel = scatterKernel<tileView>,
 };
 
-constexpr const OpDef *kOps[] = {&kRepeat, &kTile, &kBackwardRepeat, &kBackwardTile};
-
 }  // namespace
 
-constinit const OpFamily kRepeatFamily = kOps;
+constinit const OpFamily kRepeatFamily = kOps<kRepeat, kTile, kBackwardRepeat, kBackwardTile>;
 
 }  // namespace gradc

@@ -349,10 +349,8 @@ constinit const OpDef kBackwardSqueeze = {
     .kernel = copyBytes,
 };
 
-constexpr const OpDef *kOps[] = {&kReshape, &kExpandDims, &kSqueeze, &kBackwardReshape, &kBackwardSqueeze};
-
 }  // namespace
 
-constinit const OpFamily kReshapeFamily = kOps;
+constinit const OpFamily kReshapeFamily = kOps<kReshape, kExpandDims, kSqueeze, kBackwardReshape, kBackwardSqueeze>;
 
 }  // namespace gradc

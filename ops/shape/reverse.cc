@@ -96,10 +96,8 @@ constinit const OpDef kBackwardReverse = {
     .kernel = gatherKernel<reverseView>,
 };
 
-constexpr const OpDef *kOps[] = {&kReverse, &kBackwardReverse};
-
 }  // namespace
 
-constinit const OpFamily kReverseFamily = kOps;
+constinit const OpFamily kReverseFamily = kOps<kReverse, kBackwardReverse>;
 
 }  // namespace gradc

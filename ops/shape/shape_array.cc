@@ -60,9 +60,8 @@ constinit const OpDef kSizeArray = ofShape({
     .kernel = sizeKernel,
 });
 
-constexpr const OpDef *kOps[] = {&kShapeArray, &kSizeArray};
-
 }  // namespace
-constinit const OpFamily kShapeArrayFamily = kOps;
+
+constinit const OpFamily kShapeArrayFamily = kOps<kShapeArray, kSizeArray>;
 
 }  // namespace gradc

@@ -114,12 +114,6 @@ constinit const OpDef kFlatten = {
     .kernel = copyBytes,
 };
 
-namespace {
-
-constexpr const OpDef *kOps[] = {&kReshapeLike, &kFlatten};
-
-}  // namespace
-
-constinit const OpFamily kShapeOpsFamily = kOps;
+constinit const OpFamily kShapeOpsFamily = kOps<kReshapeLike, kFlatten>;
 
 }  // namespace gradc

@@ -259,11 +259,9 @@ constinit const OpDef kBackwardSliceLike = {
     .kernel = sliceLikeBackward,
 };
 
-constexpr const OpDef *kOps[] = {&kSlice,         &kSliceAxis,         &kSliceLike,
-                                 &kBackwardSlice, &kBackwardSliceAxis, &kBackwardSliceLike};
-
 }  // namespace
 
-constinit const OpFamily kSliceFamily = kOps;
+constinit const OpFamily kSliceFamily =
+    kOps<kSlice, kSliceAxis, kSliceLike, kBackwardSlice, kBackwardSliceAxis, kBackwardSliceLike>;
 
 }  // namespace gradc

@@ -118,10 +118,8 @@ constinit const OpDef kSliceAssignScalar = {
     .kernel = assignScalarKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kSliceAssign, &kSliceAssignScalar};
-
 }  // namespace
 
-constinit const OpFamily kSliceAssignFamily = kOps;
+constinit const OpFamily kSliceAssignFamily = kOps<kSliceAssign, kSliceAssignScalar>;
 
 }  // namespace gradc

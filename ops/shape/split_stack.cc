@@ -360,11 +360,9 @@ constinit const OpDef kBackwardStack = {
     .kernel = splitKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kSliceChannel,         &kSplitV2,         &kStack,
-                                 &kBackwardSliceChannel, &kBackwardSplitV2, &kBackwardStack};
-
 }  // namespace
 
-constinit const OpFamily kSplitStackFamily = kOps;
+constinit const OpFamily kSplitStackFamily =
+    kOps<kSliceChannel, kSplitV2, kStack, kBackwardSliceChannel, kBackwardSplitV2, kBackwardStack>;
 
 }  // namespace gradc

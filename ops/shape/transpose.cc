@@ -188,10 +188,8 @@ constinit const OpDef kBackwardSwapAxis = {
     .kernel = gatherKernel<swapAxisView>,
 };
 
-constexpr const OpDef *kOps[] = {&kTranspose, &kSwapAxis, &kBackwardSwapAxis};
-
 }  // namespace
 
-constinit const OpFamily kTransposeFamily = kOps;
+constinit const OpFamily kTransposeFamily = kOps<kTranspose, kSwapAxis, kBackwardSwapAxis>;
 
 }  // namespace gradc

@@ -155,9 +155,8 @@ constinit const OpDef kBackwardAdaptiveAvgPooling = {
     .kernel = spread,
 };
 
-constexpr const OpDef *kOps[] = {&kAdaptiveAvgPooling, &kBackwardAdaptiveAvgPooling};
-
 }  // namespace
-constinit const OpFamily kAdaptivePoolingFamily = kOps;
+
+constinit const OpFamily kAdaptivePoolingFamily = kOps<kAdaptiveAvgPooling, kBackwardAdaptiveAvgPooling>;
 
 }  // namespace gradc

@@ -275,9 +275,8 @@ constinit const OpDef kBackwardBilinearResize = {
     .workspace = spreadBytes,
 };
 
-constexpr const OpDef *kOps[] = {&kBilinearResize, &kBackwardBilinearResize};
-
 }  // namespace
-constinit const OpFamily kBilinearResizeFamily = kOps;
+
+constinit const OpFamily kBilinearResizeFamily = kOps<kBilinearResize, kBackwardBilinearResize>;
 
 }  // namespace gradc

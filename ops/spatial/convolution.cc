@@ -230,14 +230,11 @@ constinit const OpDef kConvolutionWeightGrad = {
                     ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
 };
 
-namespace {
-constexpr const OpDef *kOps[] = {&kConvolution, &kBackwardConvolution, &kConvolutionDataGrad, &kConvolutionWeightGrad};
-}  // namespace
-
 ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
   return geometryOf(kind.params<ConvolutionParams>(), data, output);
 }
 
-constinit const OpFamily kConvolutionFamily = kOps;
+constinit const OpFamily kConvolutionFamily =
+    kOps<kConvolution, kBackwardConvolution, kConvolutionDataGrad, kConvolutionWeightGrad>;
 
 }  // namespace gradc

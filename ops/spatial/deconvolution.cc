@@ -319,15 +319,13 @@ constinit const OpDef kBackwardDeconvolution = {
                     ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
 };
 
-constexpr const OpDef *kOps[] = {&kDeconvolution, &kBackwardDeconvolution, &kDeconvolutionDataGrad,
-                                 &kDeconvolutionWeightGrad};
-
 }  // namespace
 
 ConvGeometry deconvolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
   return geometryOf(kind.params<ConvolutionParams>(), data, output);
 }
 
-constinit const OpFamily kDeconvolutionFamily = kOps;
+constinit const OpFamily kDeconvolutionFamily =
+    kOps<kDeconvolution, kBackwardDeconvolution, kDeconvolutionDataGrad, kDeconvolutionWeightGrad>;
 
 }  // namespace gradc

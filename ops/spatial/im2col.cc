@@ -277,8 +277,6 @@ constinit const OpDef kBackwardCol2im =
                                     kCol2imAttrs, checkWindowAndSize),
                            [](GradRule &g) { g.dx(0, g.emit(kCol2im, g.dy(0), g.attrs())); }));
 
-constexpr const OpDef *kOps[] = {&kIm2col, &kCol2im, &kBackwardIm2col, &kBackwardCol2im};
-
 }  // namespace
 
 ColumnWindows columnWindows(const NodeKind &kind, Dims image) {
@@ -299,6 +297,6 @@ ColumnWindows columnWindows(const NodeKind &kind, Dims image) {
   return windows;
 }
 
-constinit const OpFamily kIm2colFamily = kOps;
+constinit const OpFamily kIm2colFamily = kOps<kIm2col, kCol2im, kBackwardIm2col, kBackwardCol2im>;
 
 }  // namespace gradc

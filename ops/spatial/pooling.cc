@@ -335,9 +335,8 @@ constinit const OpDef kPoolScatter = {
                     ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
 };
 
-constexpr const OpDef *kOps[] = {&kPooling, &kBackwardPooling, &kPoolingGrad, &kPoolGather, &kPoolScatter};
-
 }  // namespace
-constinit const OpFamily kPoolingFamily = kOps;
+
+constinit const OpFamily kPoolingFamily = kOps<kPooling, kBackwardPooling, kPoolingGrad, kPoolGather, kPoolScatter>;
 
 }  // namespace gradc

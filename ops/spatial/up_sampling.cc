@@ -368,9 +368,8 @@ constinit const OpDef kBackwardUpSampling = {
         },
 };
 
-constexpr const OpDef *kOps[] = {&kUpSampling, &kBackwardUpSampling};
-
 }  // namespace
-constinit const OpFamily kUpSamplingFamily = kOps;
+
+constinit const OpFamily kUpSamplingFamily = kOps<kUpSampling, kBackwardUpSampling>;
 
 }  // namespace gradc

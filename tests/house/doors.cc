@@ -110,7 +110,8 @@ void Doors::checkDefinition(StringRef path, const Declared &definition) {
   }
   if (any_of(places, [&](const Place &place) { return stemOf(place.path) == stemOf(path); })) return;
   const Place &first = places[0];
-  if (first.path == kOperatorList && "ops/" + fileAbove(tree.at(kOperatorList.str()), first.declared->line).str() == path)
+  if (first.path == kOperatorList &&
+      "ops/" + fileAbove(tree.at(kOperatorList.str()), first.declared->line).str() == path)
     return;
   if (isHeader(path) && first.declared->parameters != definition.parameters) return;  // inline, of another type
   found.insert((first.path + " " + definition.name + " " + path).str());

@@ -170,8 +170,9 @@ TEST(House, R1_FiresForWhatIsDefinedElsewhere) {
 TEST(House, R1_TheListOfOperatorsNamesTheirFiles) {
   Tree small = {{"ops/kit/primitives.h", "// Operators.\n// shape/pad.cc: of images\nextern const OpDef kPad, kCrop;\n"
                                          "// shape/tile.cc\nextern const OpDef kTile;"},
-                {"ops/shape/pad.cc", "#include \"ops/kit/primitives.h\"\nconst OpDef kPad = {};\nconst OpDef kCrop = {};\n"
-                                     "const Family kPads = kOps;"},
+                {"ops/shape/pad.cc",
+                 "#include \"ops/kit/primitives.h\"\nconst OpDef kPad = {};\nconst OpDef kCrop = {};\n"
+                 "const Family kPads = kOps;"},
                 {"ops/shape/tile.cc", "#include \"ops/kit/primitives.h\"\nconst OpDef kTile = {};\n"
                                       "const Family kTiles = kOps;"}};
   EXPECT_EQ(findDetachedDefinitions(small), list());

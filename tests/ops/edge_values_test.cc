@@ -382,8 +382,8 @@ TEST(EdgeValues, RUN_02_LogarithmsOfSumsAndNorms) {
 // An empty batch has no statistics: the moving ones are in use and stay.
 TEST(EdgeValues, RUN_02_BatchNormOfNothing) {
   for (Backend backend : {Backend::Reference, Backend::Auto}) {
-    TestGraph g(
-        "x = var {__shape__=(0,2,3)}; y = BatchNorm(x, g, b, m, v) {fix_gamma=False, output_mean_var=True}; heads y, y:1, y:2");
+    TestGraph g("x = var {__shape__=(0,2,3)}; y = BatchNorm(x, g, b, m, v) {fix_gamma=False, output_mean_var=True}; "
+                "heads y, y:1, y:2");
     SessionOptions options;
     options.exec.backend = backend;
     options.exec.isTraining = true;

@@ -45,8 +45,8 @@ TEST(IndexOps, TypeIsThatOfTheSecondOperandAndTheShapeItsOwn) {
 
 // Class 0 of whole numbers is also what NaN is cast to. A row of weight 0 has a target like any other.
 TEST(IndexOps, REG_21_NaNIsNoClassInOtherWordsEither) {
-  TestGraph g(
-      "t = _SoftmaxOutput_target(x, label) {use_ignore=True, ignore_label=0}; w = _SoftmaxOutput_weight(x, label) {use_ignore=True, ignore_label=0}; heads t, w");
+  TestGraph g("t = _SoftmaxOutput_target(x, label) {use_ignore=True, ignore_label=0}; "
+              "w = _SoftmaxOutput_weight(x, label) {use_ignore=True, ignore_label=0}; heads t, w");
   const Bindings bindings{{"x", Array({3, 2}, {1, 2, 3, 4, 5, 6})}, {"label", Array({3}, {std::nan(""), 0.5, 1})}};
   const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
   for (const Graph &graph : {g.graph, cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known)),

@@ -35,9 +35,9 @@ TEST(OperatorContract, REG_01_ARuleAnswersForEveryInput) {
   EXPECT_EQ(generated(add, {"b"}), "_head_grad_0 = ones_like(y)\nheads _head_grad_0\n");
   // Outputs of one node.
   TestGraph mul("y = elemwise_mul(a, b)");
-  EXPECT_EQ(
-      generated(mul, {"a", "b"}),
-      "_head_grad_0 = ones_like(y)\ny_backward = _backward_mul(_head_grad_0, a, b) ^y\nheads y_backward, y_backward:1\n");
+  EXPECT_EQ(generated(mul, {"a", "b"}),
+            "_head_grad_0 = ones_like(y)\ny_backward = _backward_mul(_head_grad_0, a, b) ^y\n"
+            "heads y_backward, y_backward:1\n");
   // Outputs of several nodes.
   TestGraph ratio("y = test_ratio(a, b); heads y, y:1");
   GradientResult result = gradientOf(ratio.context, ratio, {"a", "b"}, 1);

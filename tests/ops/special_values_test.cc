@@ -271,7 +271,8 @@ TEST(SpecialValues, REG_19_ScalarsOfNan) {
 TEST(SpecialValues, REG_19_AttributesOfNan) {
   TestGraph g(
       "a = LeakyReLU(x) {act_type=leaky, slope=nan}; b = Pad(i) {mode=constant, constant_value=nan, "
-      "pad_width=(0,0,0,0,1,0,0,0)}; c = _contrib_quadratic(x) {a=0, b=nan, c=1}; d = hard_sigmoid(x) {alpha=nan}; heads a, b, c, d");
+      "pad_width=(0,0,0,0,1,0,0,0)}; c = _contrib_quadratic(x) {a=0, b=nan, c=1}; d = hard_sigmoid(x) {alpha=nan}; "
+      "heads a, b, c, d");
   const std::vector<Values> found = evaluate(g, {{"x", Values({2}, {1, -2})}, {"i", Values({1, 1, 1, 1}, {3})}});
   expectClose(found[0].values, {1, kNan}, 0);
   expectClose(found[1].values, {kNan, 3}, 0);
