@@ -50,9 +50,9 @@ class InlinedBody {
  public:
   explicit InlinedBody(DecomposeRule &d)
       : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()), isOverwritten(body.numNodes()),
-        isNumbered(body.numNodes()), saysVersions(body.numNodes()), isWritten(body.numNodes()) {
+        isNumbered(body.numNodes()), hasVersions(body.numNodes()), isWritten(body.numNodes()) {
     for (uint32_t n = 0; n < body.numNodes(); ++n)
-      for (Value v : body.inputs(NodeId(n))) saysVersions[v.node.value] = saysVersions[v.node.value] || v.version != 0;
+      for (Value v : body.inputs(NodeId(n))) hasVersions[v.node.value] = hasVersions[v.node.value] || v.version != 0;
   }
 
   void run() {
@@ -76,7 +76,7 @@ class InlinedBody {
  private:
   Value at(Value v) {
     // Where the body has no version numbers, its order decides.
-    if (v.version == 0 && !saysVersions[v.node.value] && isWritten[v.node.value]) v.version = 1;
+    if (v.version == 0 && !hasVersions[v.node.value] && isWritten[v.node.value]) v.version = 1;
     if (!isNumbered[v.node.value]) v.version = 0;  // a first number would change reads around the call
     const Value base = nodes[v.node.value];
     return Value{base.node, static_cast<uint16_t>(base.index + v.index),
@@ -111,7 +111,7 @@ class InlinedBody {
   // By variable of the body. Versions of one that the body does not overwrite mean nothing around it.
   std::vector<bool> isOverwritten;
   std::vector<bool> isNumbered;  // overwritten, and its operand has a version number
-  std::vector<bool> saysVersions, isWritten;
+  std::vector<bool> hasVersions, isWritten;
 };
 
 constexpr OpDef callOperator() {

@@ -26,7 +26,7 @@ class ScannedCtc {
  public:
   explicit ScannedCtc(DecomposeRule &d) : d(d), p(d.params<CtcParams>()) { prepare(); }
 
-  void sayLoss(size_t output) {
+  void emitLoss(size_t output) {
     runForward();
     if (d.hasFailed()) return;
     const Value ends = beside(plus(finalBlanks, only(lastBlank)), plus(finalLabels, only(lastLabel)));
@@ -37,7 +37,7 @@ class ScannedCtc {
     d.y(output, asData(choose(fits, loss, zeros(total))));
   }
 
-  void sayGradient() {
+  void emitGradient() {
     runForward();
     if (d.hasFailed()) return;
     ScanBuilder scan(d, Direction::Down);
@@ -258,9 +258,9 @@ void decomposeCtcLoss(DecomposeRule &d) {
     for (size_t i = 0; i < d.numInputs(); ++i) operands.push_back(d.x(i));
     d.y(1, d.emit(kCtcLossGrad, operands, d.attrs()));
   }
-  if (d.wants(0)) ScannedCtc(d).sayLoss(0);
+  if (d.wants(0)) ScannedCtc(d).emitLoss(0);
 }
 
-void decomposeCtcLossGrad(DecomposeRule &d) { ScannedCtc(d).sayGradient(); }
+void decomposeCtcLossGrad(DecomposeRule &d) { ScannedCtc(d).emitGradient(); }
 
 }  // namespace gradc

@@ -189,69 +189,51 @@ template <Regression R> constexpr OpDef mxnetGradient(const Names &names) {
   return op;
 }
 
-constinit const OpDef kLinearRegressionOutput = {
-    .name = "LinearRegressionOutput",
-    .aliases = {"_sparse_LinearRegressionOutput"},
-    .summary = "y = x, with the gradient of a squared error: dx = w * (x - label), w = grad_scale / labels per sample;"
-               " loss = w * sum of (x - label)^2 / 2",
-    .inputs = {"data", "label"},
-    .attrs = kRegressionAttrs,
-    .params = paramsOf<RegressionParams>(),
-    .shape = regressionShape,
-    .inplace = kInplaceIdentity,
-    .ignored = {1},
-    .stopped = {1},
-    .flags = {.isConstantInGradcheck = true},
-    .gradient = lossRule<kLinearGrad>,
-    .hostGradient = hostRule<kBackwardLinear>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
-    .kernel = copyBytes,
-    .impliedLoss = lossOf<Regression::Linear>,
-    .ignoresHead = true,
-};
+/// y = x. Logistic regression replaces what follows from that.
+template <Regression R, const OpDef &Gradient, const OpDef &HostGradient>
+constexpr OpDef regressionOutput(StringRef name, StringRef alias, StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.aliases = {alias};
+  op.summary = summary;
+  op.inputs = {"data", "label"};
+  op.attrs = kRegressionAttrs;
+  op.params = paramsOf<RegressionParams>();
+  op.shape = regressionShape;
+  op.inplace = kInplaceIdentity;
+  op.ignored = {1};
+  op.stopped = {1};
+  op.flags.isConstantInGradcheck = true;
+  op.gradient = lossRule<Gradient>;
+  op.hostGradient = hostRule<HostGradient>;
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); };
+  op.kernel = copyBytes;
+  op.impliedLoss = lossOf<R>;
+  op.ignoresHead = true;
+  return op;
+}
 
-constinit const OpDef kLogisticRegressionOutput = {
-    .name = "LogisticRegressionOutput",
-    .aliases = {"_sparse_LogisticRegressionOutput"},
-    .summary = "y = sigmoid(x), with the gradient of a cross entropy: dx = w * (y - label), w = grad_scale / labels per"
-               " sample; loss = w * sum of ln(1 + exp(x)) - label * x",
-    .inputs = {"data", "label"},
-    .attrs = kRegressionAttrs,
-    .params = paramsOf<RegressionParams>(),
-    .shape = regressionShape,
-    .inplace = kInplaceFirst,
-    .ignored = {1},
-    .stopped = {1},
-    .flags = {.isConstantInGradcheck = true},
-    .domains = kProbabilityLabel,
-    .gradient = lossRule<kLogisticGrad>,
-    .hostGradient = hostRule<kBackwardLogistic>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSigmoid, {d.x(0)}, {loweredFrom(d)})); },
-    .kernel = mapFloating<Logistic{}>,
-    .impliedLoss = lossOf<Regression::Logistic>,
-    .ignoresHead = true,
-};
+constinit const OpDef kLinearRegressionOutput = regressionOutput<Regression::Linear, kLinearGrad, kBackwardLinear>(
+    "LinearRegressionOutput", "_sparse_LinearRegressionOutput",
+    "y = x, with the gradient of a squared error: dx = w * (x - label), w = grad_scale / labels per sample;"
+    " loss = w * sum of (x - label)^2 / 2");
 
-constinit const OpDef kMaeRegressionOutput = {
-    .name = "MAERegressionOutput",
-    .aliases = {"_sparse_MAERegressionOutput"},
-    .summary = "y = x, with the gradient of an absolute error: dx = w where x > label, else -w, w = grad_scale /"
-               " labels per sample; loss = w * sum of |x - label|",
-    .inputs = {"data", "label"},
-    .attrs = kRegressionAttrs,
-    .params = paramsOf<RegressionParams>(),
-    .shape = regressionShape,
-    .inplace = kInplaceIdentity,
-    .ignored = {1},
-    .stopped = {1},
-    .flags = {.isConstantInGradcheck = true},
-    .gradient = lossRule<kMaeGrad>,
-    .hostGradient = hostRule<kBackwardMae>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
-    .kernel = copyBytes,
-    .impliedLoss = lossOf<Regression::Mae>,
-    .ignoresHead = true,
-};
+constinit const OpDef kLogisticRegressionOutput = [] {
+  OpDef op = regressionOutput<Regression::Logistic, kLogisticGrad, kBackwardLogistic>(
+      "LogisticRegressionOutput", "_sparse_LogisticRegressionOutput",
+      "y = sigmoid(x), with the gradient of a cross entropy: dx = w * (y - label), w = grad_scale / labels per"
+      " sample; loss = w * sum of ln(1 + exp(x)) - label * x");
+  op.inplace = kInplaceFirst;
+  op.domains = kProbabilityLabel;
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSigmoid, {d.x(0)}, {loweredFrom(d)})); };
+  op.kernel = mapFloating<Logistic{}>;
+  return op;
+}();
+
+constinit const OpDef kMaeRegressionOutput = regressionOutput<Regression::Mae, kMaeGrad, kBackwardMae>(
+    "MAERegressionOutput", "_sparse_MAERegressionOutput",
+    "y = x, with the gradient of an absolute error: dx = w where x > label, else -w, w = grad_scale /"
+    " labels per sample; loss = w * sum of |x - label|");
 
 constexpr Names kLinearNames = {"_LinearRegressionOutput_grad", "_backward_linear_reg_out",
                                 "gradient of LinearRegressionOutput from its input: dx = w * (x - label)",

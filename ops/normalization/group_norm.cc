@@ -38,13 +38,6 @@ constexpr AttrSpec kAttrs[] = {
                                           "make the mean and the deviation visible outputs"),
 };
 
-// MXNet holds eps in single precision.
-Error checkParams(const OpDef &, void *params) {
-  GroupNormParams &p = *static_cast<GroupNormParams *>(params);
-  p.eps = roundToSingle(p.eps);
-  return Error::success();
-}
-
 void relateShapes(ShapeInference &s, NormPorts ports) {
   const int64_t groups = s.params<GroupNormParams>().groups;
   for (int pass = 0; pass < 2; ++pass) {
@@ -149,41 +142,29 @@ template <class T> void backwardRows(const KernelCall &call) {
   }
 }
 
-// Operators on tensors viewed as (image, group, elements), on behalf of one node.
-class Groups {
+// The same with tensors viewed as (image, group, elements).
+class Groups : public ChannelSums {
  public:
   explicit Groups(RuleContext &rule)
-      : rule(rule), shape("(0,-4," + std::to_string(rule.params<GroupNormParams>().groups) + ",-1,-2)") {}
+      : ChannelSums(rule), shape("(0,-4," + std::to_string(rule.params<GroupNormParams>().groups) + ",-1,-2)") {}
 
+  /// `keep` undoes it.
   Value split(Value v) { return rule.emit(kReshape, {v}, {{"shape", shape}}); }
-  Value sum(Value v) { return perGroup(kSum, v); }
-  Value mean(Value v) { return perGroup(kMean, v); }
-  Value perVector(Value v) { return rule.emit(kSum, {v}, {{"axis", "1"}, {"exclude", "True"}}); }
-  Value spread(Value v, Value like) { return rule.emit(kBroadcastAxisLike, {v, like}, {{"axis", "1"}}); }
-  /// A statistic with the axes of `like`, which has one element for each; also undoes `split`.
-  Value keep(Value v, Value like) { return rule.emit(kReshapeLike, {v, like}); }
-  /// Undoes `keep`: the axes of one element are summed away.
-  Value perRow(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
 
  private:
-  Value perGroup(const OpDef &op, Value v) {
-    return rule.emit(op, {v}, {{"axis", "(0,1)"}, {"exclude", "True"}, {"keepdims", "True"}});
-  }
-
-  RuleContext &rule;
   const std::string shape;
 };
 
 void decomposeBackward(DecomposeRule &d) {
   Groups groups(d);
   const Value dy = groups.split(d.x(0)), x = groups.split(d.x(1));
-  if (d.wants(2)) d.y(2, groups.perVector(dy));
+  if (d.wants(2)) d.y(2, groups.perChannel(dy));
   if (!d.wants(0) && !d.wants(1)) return;
   const Value shift = groups.mean(dy), deviation = groups.keep(d.x(4), shift);
   const Value centred = d.emit(kBroadcastSub, {x, groups.keep(d.x(3), shift)});
   const Value normal = d.emit(kBroadcastDiv, {centred, deviation});
   const Value product = d.emit(kElemwiseMul, {dy, normal});
-  if (d.wants(1)) d.y(1, groups.perVector(product));
+  if (d.wants(1)) d.y(1, groups.perChannel(product));
   if (!d.wants(0)) return;
   const Value slope = d.emit(kBroadcastMul, {normal, groups.mean(product)});
   const Value inner = d.emit(kElemwiseSub, {d.emit(kBroadcastSub, {dy, shift}), slope});
@@ -199,7 +180,7 @@ constinit const OpDef kBackwardGroupNorm = {
     .outputs = {"data_grad", "gamma_grad", "beta_grad"},
     .attrs = kAttrs,
     .params = paramsOf<GroupNormParams>(),
-    .check = checkParams,
+    .check = roundEps<GroupNormParams>,
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
@@ -255,7 +236,7 @@ constinit const OpDef kGroupNorm = {
     .visibleOutputs = [](const NodeKind &k) { return k.params<GroupNormParams>().outputMeanVar ? 3u : 1u; },
     .attrs = kAttrs,
     .params = paramsOf<GroupNormParams>(),
-    .check = checkParams,
+    .check = roundEps<GroupNormParams>,
     .shape = [](ShapeInference &s) { relateShapes(s, kForwardPorts); },
     .inplace = kInplaceFirst,
     .gradient = groupNormGradient,

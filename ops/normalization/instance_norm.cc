@@ -30,13 +30,6 @@ constexpr AttrSpec kAttrs[] = {
     attr<&InstanceNormParams::eps>("eps", "0.00100000005", "added to the variance").atLeast(0),
 };
 
-// MXNet holds eps in single precision.
-Error checkParams(const OpDef &, void *params) {
-  InstanceNormParams &p = *static_cast<InstanceNormParams *>(params);
-  p.eps = roundToSingle(p.eps);
-  return Error::success();
-}
-
 void relateShapes(ShapeInference &s, NormPorts ports) {
   for (int pass = 0; pass < 2; ++pass) {
     s.sameInOut(ports.data, 0);
@@ -159,41 +152,19 @@ template <class T> void backwardRows(const KernelCall &call) {
   }
 }
 
-// Sums over pixels that keep the axes, and their adjoints, on behalf of one node.
-class Instances {
- public:
-  Instances(RuleContext &rule, Value data) : rule(rule), data(data) {}
-
-  Value sum(Value v) { return overPixels(kSum, v); }
-  Value mean(Value v) { return overPixels(kMean, v); }
-  Value perChannel(Value v) { return rule.emit(kSum, {v}, {{"axis", "1"}, {"exclude", "True"}}); }
-  Value spreadChannel(Value v) { return rule.emit(kBroadcastAxisLike, {v, data}, {{"axis", "1"}}); }
-  /// A statistic with as many axes as the data; `like` has that shape.
-  Value keep(Value statistic, Value like) { return rule.emit(kReshapeLike, {statistic, like}); }
-  /// Undoes `keep`: the axes of one element are summed away.
-  Value perInstance(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
-  /// (var + eps)^(−1/2)
-  Value reciprocalDeviation(Value variance) {
-    const StringRef eps = rule.number(rule.params<InstanceNormParams>().eps);
-    return rule.emit(kPowerScalar, {rule.emit(kPlusScalar, {variance}, {{"scalar", eps}})}, {{"scalar", "-0.5"}});
-  }
-
- private:
-  Value overPixels(const OpDef &op, Value v) {
-    return rule.emit(op, {v}, {{"axis", "(0,1)"}, {"exclude", "True"}, {"keepdims", "True"}});
-  }
-
-  RuleContext &rule;
-  Value data;
-};
+/// (var + eps)^(−1/2)
+Value reciprocalDeviation(RuleContext &rule, Value variance) {
+  const StringRef eps = rule.number(rule.params<InstanceNormParams>().eps);
+  return rule.emit(kPowerScalar, {rule.emit(kPlusScalar, {variance}, {{"scalar", eps}})}, {{"scalar", "-0.5"}});
+}
 
 void decomposeBackward(DecomposeRule &d) {
   const Value dy = d.x(0), x = d.x(3);
-  Instances rows(d, x);
+  ChannelSums rows(d);
   if (d.wants(2)) d.y(2, rows.perChannel(dy));
   if (!d.wants(0) && !d.wants(1)) return;
   const Value shift = rows.mean(dy);
-  const Value r = rows.reciprocalDeviation(rows.keep(d.x(2), shift));
+  const Value r = reciprocalDeviation(d, rows.keep(d.x(2), shift));
   const Value centred = d.emit(kBroadcastSub, {x, rows.keep(d.x(1), shift)});
   const Value normal = d.emit(kBroadcastMul, {centred, r});
   const Value product = d.emit(kElemwiseMul, {dy, normal});
@@ -201,7 +172,7 @@ void decomposeBackward(DecomposeRule &d) {
   if (!d.wants(0)) return;
   const Value slope = d.emit(kBroadcastMul, {normal, rows.mean(product)});
   const Value inner = d.emit(kElemwiseSub, {d.emit(kBroadcastSub, {dy, shift}), slope});
-  d.y(0, d.emit(kElemwiseMul, {d.emit(kBroadcastMul, {inner, r}), rows.spreadChannel(d.x(4))}));
+  d.y(0, d.emit(kElemwiseMul, {d.emit(kBroadcastMul, {inner, r}), rows.spread(d.x(4), x)}));
 }
 
 constinit const OpDef kBackwardInstanceNorm = {
@@ -213,7 +184,7 @@ constinit const OpDef kBackwardInstanceNorm = {
     .outputs = {"data_grad", "gamma_grad", "beta_grad"},
     .attrs = kAttrs,
     .params = paramsOf<InstanceNormParams>(),
-    .check = checkParams,
+    .check = roundEps<InstanceNormParams>,
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
@@ -228,7 +199,7 @@ constinit const OpDef kBackwardInstanceNorm = {
 // The gradient through the statistics, from theirs, dm and dv: (dm + 2·(x − mean)·dv)/n.
 Value throughStatistics(GradRule &g) {
   const Value x = g.x(0);
-  Instances rows(g, x);
+  ChannelSums rows(g);
   const Value count = rows.sum(g.emit(kOnesLike, {x}));
   auto share = [&](Value v) { return g.emit(kElemwiseDiv, {rows.keep(v, count), count}); };
   Value total;
@@ -246,15 +217,15 @@ void instanceNormGradient(GradRule &g) {
 
 void decomposeForward(DecomposeRule &d) {
   const Value x = d.x(0);
-  Instances rows(d, x);
+  ChannelSums rows(d);
   const Value mean = rows.mean(x), centred = d.emit(kBroadcastSub, {x, mean});
   const Value variance = rows.mean(d.emit(kSquare, {centred}));
-  if (d.wants(1)) d.y(1, rows.perInstance(mean));
-  if (d.wants(2)) d.y(2, rows.perInstance(variance));
+  if (d.wants(1)) d.y(1, rows.perRow(mean));
+  if (d.wants(2)) d.y(2, rows.perRow(variance));
   if (!d.wants(0)) return;
-  const Value normal = d.emit(kBroadcastMul, {centred, rows.reciprocalDeviation(variance)});
-  const Value scaled = d.emit(kElemwiseMul, {normal, rows.spreadChannel(d.x(1))});
-  d.y(0, d.emit(kElemwiseAdd, {scaled, rows.spreadChannel(d.x(2))}));
+  const Value normal = d.emit(kBroadcastMul, {centred, reciprocalDeviation(d, variance)});
+  const Value scaled = d.emit(kElemwiseMul, {normal, rows.spread(d.x(1), x)});
+  d.y(0, d.emit(kElemwiseAdd, {scaled, rows.spread(d.x(2), x)}));
 }
 
 constinit const OpDef kInstanceNorm = {
@@ -265,7 +236,7 @@ constinit const OpDef kInstanceNorm = {
     .visibleOutputs = [](const NodeKind &) { return 1u; },
     .attrs = kAttrs,
     .params = paramsOf<InstanceNormParams>(),
-    .check = checkParams,
+    .check = roundEps<InstanceNormParams>,
     .shape = [](ShapeInference &s) { relateShapes(s, kForwardPorts); },
     .inplace = kInplaceFirst,
     .gradient = instanceNormGradient,

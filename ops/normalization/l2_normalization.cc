@@ -12,6 +12,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/normalization/l2_normalization.h"
+#include "ops/normalization/normalization.h"
 
 #include <cmath>
 
@@ -34,13 +35,6 @@ constexpr AttrSpec kAttrs[] = {
     attr<&L2Params::mode>("mode", "instance",
                           "what is normalised together: image, channels of a pixel, pixels of a channel"),
 };
-
-// MXNet holds eps in single precision.
-Error checkParams(const OpDef &, void *params) {
-  L2Params &p = *static_cast<L2Params *>(params);
-  p.eps = roundToSingle(p.eps);
-  return Error::success();
-}
 
 NormMode modeOf(const NodeKind &kind) { return kind.params<L2Params>().mode; }
 
@@ -126,7 +120,7 @@ constinit const OpDef kBackwardL2Normalization = {
     .inputs = {"ograd", "output", "norm"},
     .attrs = kAttrs,
     .params = paramsOf<L2Params>(),
-    .check = checkParams,
+    .check = roundEps<L2Params>,
     .shape =
         [](ShapeInference &s) {
           for (int pass = 0; pass < 2; ++pass) {
@@ -180,7 +174,7 @@ constinit const OpDef kL2Normalization = {
     .visibleOutputs = [](const NodeKind &) { return 1u; },
     .attrs = kAttrs,
     .params = paramsOf<L2Params>(),
-    .check = checkParams,
+    .check = roundEps<L2Params>,
     .shape = [](ShapeInference &s) { relateShapes(s, 0, true); },
     .inplace = kInplaceFirst,
     .gradient = l2Gradient,

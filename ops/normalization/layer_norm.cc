@@ -36,13 +36,6 @@ constexpr AttrSpec kAttrs[] = {
                                           "make the mean and the deviation visible outputs"),
 };
 
-// MXNet holds eps in single precision.
-Error checkParams(const OpDef &, void *params) {
-  LayerNormParams &p = *static_cast<LayerNormParams *>(params);
-  p.eps = roundToSingle(p.eps);
-  return Error::success();
-}
-
 AxisRows rowsOf(const KernelCall &call, Dims shape) {
   return AxisRows(shape, normalizeAxis(call.params<LayerNormParams>().axis, shape.size()).value_or(0));
 }
@@ -200,7 +193,7 @@ constinit const OpDef kBackwardLayerNorm = {
     .outputs = {"data_grad", "gamma_grad", "beta_grad"},
     .attrs = kAttrs,
     .params = paramsOf<LayerNormParams>(),
-    .check = checkParams,
+    .check = roundEps<LayerNormParams>,
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
@@ -249,7 +242,7 @@ constinit const OpDef kLayerNorm = {
     .visibleOutputs = [](const NodeKind &k) { return k.params<LayerNormParams>().outputMeanVar ? 3u : 1u; },
     .attrs = kAttrs,
     .params = paramsOf<LayerNormParams>(),
-    .check = checkParams,
+    .check = roundEps<LayerNormParams>,
     .shape = [](ShapeInference &s) { relateShapes(s, kForwardPorts); },
     .inplace = kInplaceFirst,
     .gradient = layerNormGradient,

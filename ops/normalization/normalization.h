@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/rules/grad_rule.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -14,6 +15,39 @@ namespace gradc {
 struct NormPorts {
   size_t data;
   llvm::ArrayRef<size_t> vectorInputs, vectorOutputs, rowInputs, rowOutputs;
+};
+
+/// `check` of operators with an eps, which MXNet holds in single precision.
+template <class P> llvm::Error roundEps(const OpDef &, void *params) {
+  P &p = *static_cast<P *>(params);
+  p.eps = roundToSingle(p.eps);
+  return llvm::Error::success();
+}
+
+/// Sums of tensors (image, channel, …) over the elements of each channel of each image, and their adjoints, on behalf
+/// of one node.
+class ChannelSums {
+ public:
+  explicit ChannelSums(RuleContext &rule) : rule(rule) {}
+
+  /// These keep the axes.
+  Value sum(Value v) { return overElements(kSum, v); }
+  Value mean(Value v) { return overElements(kMean, v); }
+  /// The sum over images, too.
+  Value perChannel(Value v) { return rule.emit(kSum, {v}, {{"axis", "1"}, {"exclude", "True"}}); }
+  Value spread(Value vector, Value like) { return rule.emit(kBroadcastAxisLike, {vector, like}, {{"axis", "1"}}); }
+  /// A statistic with the axes of `like`, which has one element for each.
+  Value keep(Value statistic, Value like) { return rule.emit(kReshapeLike, {statistic, like}); }
+  /// Undoes `keep`: the axes of one element are summed away.
+  Value perRow(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
+
+ protected:
+  RuleContext &rule;
+
+ private:
+  Value overElements(const OpDef &op, Value v) {
+    return rule.emit(op, {v}, {{"axis", "(0,1)"}, {"exclude", "True"}, {"keepdims", "True"}});
+  }
 };
 
 /// The gradient: that of `fused` through output 0 and, for the data, also that through the statistics unless they are

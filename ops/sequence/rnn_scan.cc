@@ -10,7 +10,7 @@ using namespace llvm;
 
 namespace gradc {
 
-void ScannedRnn::sayOutputs() {
+void ScannedRnn::emitOutputs() {
   const Value rows = run();
   if (d.hasFailed()) return;
   d.y(0, rows);
@@ -147,6 +147,6 @@ Value ScannedRnn::finish(ScanBuilder &scan, const Step &step, Value output, Valu
   return scan.stacked(outputs);
 }
 
-void decomposeRnn(DecomposeRule &d) { ScannedRnn(d, RnnPorts::ofForward(d.params<RnnParams>())).sayOutputs(); }
+void decomposeRnn(DecomposeRule &d) { ScannedRnn(d, RnnPorts::ofForward(d.params<RnnParams>())).emitOutputs(); }
 
 }  // namespace gradc

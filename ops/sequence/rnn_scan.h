@@ -18,7 +18,7 @@ class ScannedRnn {
     if (hasLengths()) insideRows = rowsInside();
   }
 
-  void sayOutputs();
+  void emitOutputs();
 
  protected:
   // Parameters of one direction of a layer, or their gradients.
