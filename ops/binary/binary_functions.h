@@ -20,6 +20,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
 #include "ops/elementwise/scalar_params.h"
+#include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 
 #include <vector>
@@ -152,9 +153,7 @@ template <class F> void gradientPiece(const PieceCall &call) {
       mapBroadcast<T>(in[0], operands, [](const T *v) { return F::isTip(v[1], v[2]) ? T(0) : v[0]; });
     });
   }
-  KernelCall held = call;
-  held.in = in;
-  call.kind->op->kernel(held);
+  runOnInputs(call, in);
 }
 
 template <class F, bool isReversed, bool isGradient> void scalarPiece(const PieceCall &call) {

@@ -83,9 +83,7 @@ void whereBackwardKernel(const KernelCall &call) {
 
 void wherePiece(const PieceCall &call) {
   const TensorRef in[] = {call.base[0], call.in[1], call.in[2]};
-  KernelCall held = call;
-  held.in = in;
-  whereKernel(held);
+  runOnInputs(call, in);
 }
 
 constexpr InplacePair kWhereInplace[] = {{1, 0}, {2, 0}};

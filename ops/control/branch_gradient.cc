@@ -21,9 +21,9 @@ class BranchGradient {
 
   void run() {
     for (uint32_t i = 0; i < flow.operands.size(); ++i)
-      if (llvm::any_of(adjoints, [&](const AdjointBody &body) { return body.hasGradientOf(i); })) answered.push_back(i);
+      if (llvm::any_of(adjoints, [&](const AdjointBody &body) { return body.hasGradientOf(i); })) differentiated.push_back(i);
       else g.noGrad(i);
-    if (answered.empty()) return;
+    if (differentiated.empty()) return;
     if (flow.decisionOutput) operands.push_back(g.y(*flow.decisionOutput));
     for (AdjointBody &body : adjoints) addBody(body);
     emitNode();
@@ -32,7 +32,7 @@ class BranchGradient {
  private:
   void addBody(AdjointBody &body) {
     SmallVector<Value, 8> heads;
-    for (uint32_t i : answered)
+    for (uint32_t i : differentiated)
       heads.push_back(body.hasGradientOf(i) ? body.gradientOf(i)
                                             : body.emit(kZerosLike, {body.variable({From::Operand, i})}));
     const AdjointBody::Finished made = std::move(body).finish(heads);
@@ -52,7 +52,7 @@ class BranchGradient {
   }
 
   void emitNode() {
-    SmallVector<AttrText, 6> attrs = {{"num_outputs", g.number(static_cast<int64_t>(answered.size()))}};
+    SmallVector<AttrText, 6> attrs = {{"num_outputs", g.number(static_cast<int64_t>(differentiated.size()))}};
     Value made;
     if (flow.decisionOutput) {
       GraphBuilder decision(g.context());
@@ -68,13 +68,13 @@ class BranchGradient {
       attrs.push_back({"input_locs", g.tuple(locations[0])});
       made = g.emit(kCall, operands, g.context().attrs(attrs), bodies);
     }
-    for (size_t k = 0; k < answered.size() && !g.hasFailed(); ++k) g.dx(answered[k], g.at(made, k));
+    for (size_t k = 0; k < differentiated.size() && !g.hasFailed(); ++k) g.dx(differentiated[k], g.at(made, k));
   }
 
   GradRule &g;
   const BodyFlow &flow;
   std::vector<AdjointBody> adjoints;  // of all bodies but the decision
-  SmallVector<uint32_t, 8> answered;  // operands
+  SmallVector<uint32_t, 8> differentiated;  // operands
   SmallVector<Value, 16> operands;    // of the new node
   std::map<AdjointInput, size_t> places;
   SmallVector<DimsBuffer, 2> locations;

@@ -19,8 +19,8 @@ constexpr auto kRounded = [](auto x) {
 };
 constexpr auto kSigned = [](auto x) { return decltype(x)((x > 0) - (x < 0)); };
 
-// y = F(x); dx = dy. The operators that it is lowered to lead from x to y along nodes that pass on gradients: what is
-// lost there is told, and not taken for a zero.
+// y = F(x); dx = dy. The operators that it is lowered to lead from x to y along nodes that pass on gradients: `grad`
+// reports what is lost there, and does not take it for a zero.
 template <auto F, auto Lower> constexpr OpDef straightThrough(NameList names, StringRef summary) {
   OpDef op = unary<F>(names, summary);
   op.kernelTypes = kFloatingAndIntegers;

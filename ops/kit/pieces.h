@@ -8,20 +8,21 @@
 
 namespace gradc {
 
+/// The operator's kernel on other inputs.
+inline void runOnInputs(const PieceCall &call, llvm::ArrayRef<TensorRef> in) {
+  KernelCall other = call;
+  other.in = in;
+  call.kind->op->kernel(other);
+}
+
 /// The operator's kernel on the inputs at the base point, except for input `passed`, which is the current one.
 template <size_t passed> void chooseAtBase(const PieceCall &call) {
   llvm::SmallVector<TensorRef, 4> in(call.base.begin(), call.base.end());
   in[passed] = call.in[passed];
-  KernelCall held = call;
-  held.in = in;
-  call.kind->op->kernel(held);
+  runOnInputs(call, in);
 }
 
 /// The operator's kernel on the inputs at the base point: comparisons keep the answer they gave there.
-inline void holdAtBase(const PieceCall &call) {
-  KernelCall held = call;
-  held.in = call.base;
-  call.kind->op->kernel(held);
-}
+inline void holdAtBase(const PieceCall &call) { runOnInputs(call, call.base); }
 
 }  // namespace gradc

@@ -85,7 +85,7 @@ StridedView repeatedView(const NodeKind &, Dims whole, Dims part) {
   return {DimsBuffer(part), broadcastStrides(part, whole), 0};
 }
 
-// MXNet sums with its reduction kernel, which has to be told that the axes stay.
+// MXNet sums with its reduction kernel, whose attributes must say that the axes stay.
 void sumBack(GradRule &g) {
   g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
 }
