@@ -327,7 +327,7 @@ constinit const OpDef kSteps[] = {
         {"weight", "g", "r1", "r2", "weight32"}, fixedAttrs(kLamb2Attrs), 4, kNorms),
 };
 
-constexpr auto kOps = [] {
+constexpr auto kStepOps = [] {
   std::array<const OpDef *, std::size(kSteps)> ops{};
   for (size_t i = 0; i < ops.size(); ++i) ops[i] = &kSteps[i];
   return ops;
@@ -335,6 +335,6 @@ constexpr auto kOps = [] {
 
 }  // namespace
 
-constinit const OpFamily kOptimizerFamily = OpFamily(kOps.data(), kOps.size());
+constinit const OpFamily kOptimizerFamily = OpFamily(kStepOps.data(), kStepOps.size());
 
 }  // namespace gradc
