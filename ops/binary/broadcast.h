@@ -9,12 +9,26 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/kit/broadcast_loops.h"
+#include "ops/kit/op_def.h"
 
 namespace gradc {
 
 /// Aligns inputs 0 and 1 at the last axis, repeating dimensions of 1. Infers in both directions wherever an axis
 /// determines the others; the operands' ranks must be known.
 void broadcastShape(ShapeInference &s);
+
+/// y of lhs and rhs, which have one shape, element by element. Callers add rules and kernel.
+constexpr OpDef ofEqualShapes(llvm::StringRef name, NameList aliases, llvm::StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.aliases = aliases;
+  op.summary = summary;
+  op.inputs = {"lhs", "rhs"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceEither;
+  op.flags.isElementwise = true;
+  return op;
+}
 
 /// output = F(lhs, rhs) for every numeric type.
 template <auto F> void broadcastKernel(const KernelCall &call) {

@@ -28,15 +28,7 @@ constexpr OpDef comparison(OpDef op, void (*kernel)(const KernelCall &)) {
 }
 
 template <auto F> constexpr OpDef equalShapes(StringRef name, StringRef legacyName, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.aliases = {legacyName};
-  op.summary = summary;
-  op.inputs = {"lhs", "rhs"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceEither;
-  op.flags.isElementwise = true;
-  return comparison(op, mapNumeric<F>);
+  return comparison(ofEqualShapes(name, {legacyName}, summary), mapNumeric<F>);
 }
 
 template <auto F> constexpr OpDef broadcasting(StringRef name, StringRef summary) {

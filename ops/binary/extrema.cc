@@ -72,14 +72,7 @@ template <auto F> void broadcastPiece(const PieceCall &call) {
 }
 
 template <auto F> constexpr OpDef extremum(StringRef name, StringRef legacyName, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.aliases = {legacyName};
-  op.summary = summary;
-  op.inputs = {"lhs", "rhs"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceEither;
-  op.flags.isElementwise = true;
+  OpDef op = ofEqualShapes(name, {legacyName}, summary);
   op.kernelTypes = kFloatingAndIntegers;
   op.kernel = mapNumeric<F>;
   op.piece = broadcastPiece<F>;

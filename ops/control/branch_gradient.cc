@@ -21,7 +21,8 @@ class BranchGradient {
 
   void run() {
     for (uint32_t i = 0; i < flow.operands.size(); ++i)
-      if (llvm::any_of(adjoints, [&](const AdjointBody &body) { return body.hasGradientOf(i); })) differentiated.push_back(i);
+      if (llvm::any_of(adjoints, [&](const AdjointBody &body) { return body.hasGradientOf(i); }))
+        differentiated.push_back(i);
       else g.noGrad(i);
     if (differentiated.empty()) return;
     if (flow.decisionOutput) operands.push_back(g.y(*flow.decisionOutput));
@@ -73,9 +74,9 @@ class BranchGradient {
 
   GradRule &g;
   const BodyFlow &flow;
-  std::vector<AdjointBody> adjoints;  // of all bodies but the decision
+  std::vector<AdjointBody> adjoints;        // of all bodies but the decision
   SmallVector<uint32_t, 8> differentiated;  // operands
-  SmallVector<Value, 16> operands;    // of the new node
+  SmallVector<Value, 16> operands;          // of the new node
   std::map<AdjointInput, size_t> places;
   SmallVector<DimsBuffer, 2> locations;
   SmallVector<Graph, 3> bodies;

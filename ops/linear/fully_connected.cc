@@ -7,7 +7,7 @@
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
-#include "ops/spatial/convolution_kernel.h"
+#include "ops/spatial/convolution_maps.h"
 
 using namespace llvm;
 
@@ -144,17 +144,7 @@ constinit const OpDef kFullyConnected = {
           const Value y = d.emit(kDot, {rows, d.x(1)}, {{"transpose_b", "True"}});
           d.y(0, d.numInputs() == 3 ? d.emit(kBroadcastAdd, {y, d.x(2)}) : y);
         },
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.in[1], call.out[0]);
-          dispatchFloating(call.out[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
-            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                        static_cast<double *>(call.workspace));
-          });
-        },
+    .kernel = [](const KernelCall &call) { runMap<Gathering, true>(call, geometryOf(call.in[1], call.out[0])); },
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
                     ArrayRef<TensorRef> out) { return geometryOf(in[1], out[0]).scratchBytes(); },
 };
@@ -213,19 +203,7 @@ constinit const OpDef kBackwardFullyConnected = {
           if (d.wants(1)) d.y(1, d.emit(kDot, {dy, asMatrix(d, d.x(1))}, {{"transpose_a", "True"}}));
           if (hasBias(d.kind()) && d.wants(2)) d.y(2, d.emit(kSum, {dy}, {{"axis", "0"}}));
         },
-    .kernel =
-        [](const KernelCall &call) {
-          const ConvGeometry g = geometryOf(call.in[2], call.in[0]);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            const T *dy = call.in[0].as<const T>();
-            double *scratch = static_cast<double *>(call.workspace);
-            if (call.wants(0))
-              convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
-            if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
-            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
-          });
-        },
+    .kernel = [](const KernelCall &call) { runGradients<Scattering, false>(call, geometryOf(call.in[2], call.in[0])); },
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
                     ArrayRef<TensorRef>) { return geometryOf(in[2], in[0]).gradientBytes(); },
 };

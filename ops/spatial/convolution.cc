@@ -5,11 +5,9 @@
 // of (dy, w), toward w the weight gradient of (dy, x). Each of the three maps is linear in both operands and has the
 // other two as its gradients, so the set is closed to every order. Arithmetic is in ops/spatial/convolution_kernel.cc.
 // Tested by tests/ops/nn_ops_test.cc, tests/passes/nn_infer_test.cc
-#include "ir/rules/kernel.h"
-#include "ops/kit/families.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/convolution.h"
-#include "ops/spatial/convolution_kernel.h"
+
+#include "ops/kit/families.h"
 #include "ops/spatial/convolution_rules.h"
 
 using namespace llvm;
@@ -37,13 +35,6 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 Error checkParams(const OpDef &, void *params) { return checkConvolution(*static_cast<ConvolutionParams *>(params)); }
-
-ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
-  ConvGeometry g = windowsOf(p);
-  g.in = imageView(data, p.channelsLast());
-  g.out = imageView(output, p.channelsLast());
-  return g;
-}
 
 // Output extent from input extent, and back if the stride is 1: otherwise several input extents give one output extent.
 void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
@@ -89,149 +80,65 @@ void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   stateShapes(s, at, in, w, out);
 }
 
-ConvGeometry geometryOf(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
-  return geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
-}
-
-}  // namespace
+struct Convolving {
+  using Forward = Gathering;
+  using Backward = Scattering;
+  static constexpr bool isAdjoint = false;
+  static constexpr ArrayRef<AttrSpec> attrs = kAttrs;
+  static constexpr auto check = checkParams;
+  static constexpr auto relate = relateShapes;
+  static constexpr auto geometry = convolutionGeometry;
+};
 
 extern const OpDef kBackwardConvolution;
 
+}  // namespace
+
 // y = x * w + b; dx, dw, db by one fused operator.
-constinit const OpDef kConvolution = {
-    .name = "Convolution",
-    .aliases = {"_npx_convolution"},
-    .summary = "y[n,f,p] = Σ over channels c of f's group and taps k: x[n,c,p·stride + k·dilate − pad]·w[f,c,k] + b[f]",
-    .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
-          if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
-        },
-    .gradient = [](GradRule &g) { fusedGradient(g, kBackwardConvolution); },
-    .primitive = {.onnx = "Conv; channels last: Transpose, Transpose, Conv, Transpose",
-                  .c = "y[n,f,p] += x[n,c,p*stride+k*dilate-pad] * w[f,c,k], begun with b[f]"},
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
-          dispatchFloating(call.out[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
-            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                        static_cast<double *>(call.workspace));
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return geometryOf(k, in[0], out[0]).scratchBytes(); },
-};
+constinit const OpDef kConvolution = [] {
+  OpDef op = forwardOf<Convolving, kBackwardConvolution>(
+      "Convolution", "_npx_convolution",
+      "y[n,f,p] = Σ over channels c of f's group and taps k: x[n,c,p·stride + k·dilate − pad]·w[f,c,k] + b[f]");
+  op.primitive = {.onnx = "Conv; channels last: Transpose, Transpose, Conv, Transpose",
+                  .c = "y[n,f,p] += x[n,c,p*stride+k*dilate-pad] * w[f,c,k], begun with b[f]"};
+  return op;
+}();
 
-// MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
-constinit const OpDef kBackwardConvolution = {
-    .name = "_backward_Convolution",
-    .summary = "gradients of Convolution: dx = dy ⋆ w, dw = dy ⋆ x, db[f] = Σ dy[·,f,·]",
-    .inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 4u : 3u; }},
-    .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-          relateGradients(s);
-        },
-    .ignored = {3},
-    .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) { decomposeFused(d, kConvolutionDataGrad, kConvolutionWeightGrad); },
-    .kernel =
-        [](const KernelCall &call) {
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            const T *dy = call.in[0].as<const T>();
-            double *scratch = static_cast<double *>(call.workspace);
-            if (call.wants(0))
-              convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
-            if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
-            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).gradientBytes(); },
-};
-
-constinit const OpDef kConvolutionDataGrad = {
-    .name = "_convolution_data_grad",
-    .summary = "gradient of a convolution without bias toward its data, linear in dy and in w; of x only the shape is "
-               "used",
-    .inputs = {"ograd", "weight", "data"},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
-          s.sameInOut(2, 0);
-        },
-    .ignored = {2},
-    .stopped = {2},
-    .gradient = [](GradRule &g) { gradientOfDataGrad(g, kConvolution, kConvolutionWeightGrad); },
-    .primitive = {.onnx =
+constinit const OpDef kConvolutionDataGrad = [] {
+  OpDef op = dataGradientOf<Convolving, kConvolution, kConvolutionWeightGrad>(
+      "_convolution_data_grad",
+      "gradient of a convolution without bias toward its data, linear in dy and in w; of x only the shape is "
+      "used");
+  op.primitive = {.onnx =
                       "ConvTranspose, its output_padding from the extents of data; channels last: between Transposes",
-                  .c = "dx[n,c,p*stride+k*dilate-pad] += dy[n,f,p] * w[f,c,k]"},
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
-                                static_cast<double *>(call.workspace));
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return geometryOf(k, out[0], in[0]).dataGradBytes(); },
-};
+                  .c = "dx[n,c,p*stride+k*dilate-pad] += dy[n,f,p] * w[f,c,k]"};
+  return op;
+}();
 
-constinit const OpDef kConvolutionWeightGrad = {
-    .name = "_convolution_weight_grad",
-    .summary = "gradient of a convolution without bias toward its weight, linear in dy and in x; of w only the shape "
-               "is used",
-    .inputs = {"ograd", "data", "weight"},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-          s.sameInOut(2, 0);
-        },
-    .ignored = {2},
-    .stopped = {2},
-    .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kConvolution, kConvolutionDataGrad); },
-    .primitive =
-        {.onnx = "Transpose, Transpose, Conv of x with dy in place of the weight, strides and dilations exchanged, "
-                 "Slice, Transpose; groups: x through Reshape, Transpose, Reshape",
-         .c = "dw[f,c,k] += dy[n,f,p] * x[n,c,p*stride+k*dilate-pad]"},
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            convolveWeightGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
-                                  static_cast<double *>(call.workspace));
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
-};
+constinit const OpDef kConvolutionWeightGrad = [] {
+  OpDef op = weightGradientOf<Convolving, kConvolution, kConvolutionDataGrad>(
+      "_convolution_weight_grad",
+      "gradient of a convolution without bias toward its weight, linear in dy and in x; of w only the shape "
+      "is used");
+  op.primitive = {.onnx = "Transpose, Transpose, Conv of x with dy in place of the weight, strides and dilations "
+                          "exchanged, Slice, Transpose; groups: x through Reshape, Transpose, Reshape",
+                  .c = "dw[f,c,k] += dy[n,f,p] * x[n,c,p*stride+k*dilate-pad]"};
+  return op;
+}();
+
+namespace {
+
+constinit const OpDef kBackwardConvolution = fusedGradientOf<Convolving, kConvolutionDataGrad, kConvolutionWeightGrad>(
+    "_backward_Convolution", "gradients of Convolution: dx = dy ⋆ w, dw = dy ⋆ x, db[f] = Σ dy[·,f,·]");
+
+}  // namespace
 
 ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
-  return geometryOf(kind.params<ConvolutionParams>(), data, output);
+  const ConvolutionParams &p = kind.params<ConvolutionParams>();
+  ConvGeometry g = windowsOf(p);
+  g.in = imageView(data, p.channelsLast());
+  g.out = imageView(output, p.channelsLast());
+  return g;
 }
 
 constinit const OpFamily kConvolutionFamily =

@@ -5,7 +5,7 @@
 
 #include "ir/rules/grad_rule.h"
 #include "ir/tensor/dim.h"
-#include "ops/spatial/convolution_kernel.h"
+#include "ops/spatial/convolution_maps.h"
 
 namespace gradc {
 
@@ -77,5 +77,105 @@ void decomposeFused(DecomposeRule &d, const OpDef &dataGrad, const OpDef &weight
 void gradientOfDataGrad(GradRule &g, const OpDef &forward, const OpDef &weightGrad);
 /// dw = B(dy, x). With v of w's shape: d/ddy ⟨v, B⟩ = y(x, v), d/dx ⟨v, B⟩ = A(dy, v).
 void gradientOfWeightGrad(GradRule &g, const OpDef &forward, const OpDef &dataGrad);
+
+// ---- definitions
+//
+// F describes one of the two: its `attrs` and `check`; `relate`, which infers shapes; `geometry`, the windows from the
+// shapes of data and output; the maps `Forward` and `Backward`, x and w to y, dy and w to dx; and whether it
+// `isAdjoint` to a convolution.
+
+template <class F> constexpr OpDef convolutionOp(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.attrs = F::attrs;
+  op.params = paramsOf<ConvolutionParams>();
+  op.check = F::check;
+  return op;
+}
+
+template <class F, const OpDef &Gradient>
+constexpr OpDef forwardOf(llvm::StringRef name, llvm::StringRef alias, llvm::StringRef summary) {
+  OpDef op = convolutionOp<F>(name, summary);
+  op.aliases = {alias};
+  op.inputs = {{"data", "weight", "bias"}, [](const NodeKind &kind) { return hasBias(kind) ? 3u : 2u; }};
+  op.shape = [](ShapeInference &s) {
+    F::relate(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+    if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
+  };
+  op.gradient = [](GradRule &g) { fusedGradient(g, Gradient); };
+  op.kernel = [](const KernelCall &call) {
+    runMap<typename F::Forward, true>(call, F::geometry(*call.kind, call.in[0].shape, call.out[0].shape));
+  };
+  op.workspace = [](const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) {
+    return F::Forward::bytes(F::geometry(kind, in[0].shape, out[0].shape));
+  };
+  return op;
+}
+
+/// MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
+template <class F, const OpDef &DataGrad, const OpDef &WeightGrad>
+constexpr OpDef fusedGradientOf(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op = convolutionOp<F>(name, summary);
+  op.inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &kind) { return hasBias(kind) ? 4u : 3u; }};
+  op.outputs = {{"data_grad", "weight_grad", "bias_grad"},
+                [](const NodeKind &kind) { return hasBias(kind) ? 3u : 2u; }};
+  op.shape = [](ShapeInference &s) {
+    F::relate(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+    relateGradients(s);
+  };
+  op.ignored = {3};
+  op.flags.isBackward = true;
+  op.decompose = [](DecomposeRule &d) { decomposeFused(d, DataGrad, WeightGrad); };
+  op.kernel = [](const KernelCall &call) {
+    runGradients<typename F::Backward, F::isAdjoint>(call, F::geometry(*call.kind, call.in[1].shape, call.in[0].shape));
+  };
+  op.workspace = [](const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef>) {
+    const ConvGeometry g = F::geometry(kind, in[1].shape, in[0].shape);
+    return std::max(F::Backward::bytes(g), g.weightGradBytes());
+  };
+  return op;
+}
+
+/// Shapes of a map of inputs 0 and 1 that has the shape of input 2, whose contents are not read.
+template <class F, size_t data, size_t weight> void relateMap(ShapeInference &s) {
+  if constexpr (F::isAdjoint) s.sameInOut(2, 0);
+  F::relate(s, {.data = data, .weight = weight, .output = 0, .isForward = false});
+  s.sameInOut(2, 0);
+}
+
+template <class F, const OpDef &Forward, const OpDef &WeightGrad>
+constexpr OpDef dataGradientOf(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op = convolutionOp<F>(name, summary);
+  op.inputs = {"ograd", "weight", "data"};
+  op.shape = relateMap<F, 2, 1>;
+  op.ignored = {2};
+  op.stopped = {2};
+  op.gradient = [](GradRule &g) { gradientOfDataGrad(g, Forward, WeightGrad); };
+  op.kernel = [](const KernelCall &call) {
+    runMap<typename F::Backward, false>(call, F::geometry(*call.kind, call.out[0].shape, call.in[0].shape));
+  };
+  op.workspace = [](const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) {
+    return F::Backward::bytes(F::geometry(kind, out[0].shape, in[0].shape));
+  };
+  return op;
+}
+
+template <class F, const OpDef &Forward, const OpDef &DataGrad>
+constexpr OpDef weightGradientOf(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op = convolutionOp<F>(name, summary);
+  op.inputs = {"ograd", "data", "weight"};
+  op.shape = relateMap<F, 1, 2>;
+  op.ignored = {2};
+  op.stopped = {2};
+  op.gradient = [](GradRule &g) { gradientOfWeightGrad(g, Forward, DataGrad); };
+  op.kernel = [](const KernelCall &call) {
+    runWeightGradient<F::isAdjoint>(call, F::geometry(*call.kind, call.in[1].shape, call.in[0].shape));
+  };
+  op.workspace = [](const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef>) {
+    return F::geometry(kind, in[1].shape, in[0].shape).weightGradBytes();
+  };
+  return op;
+}
 
 }  // namespace gradc

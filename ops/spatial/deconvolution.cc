@@ -7,12 +7,9 @@
 // Tested by tests/ops/layer_ops_test.cc
 #include "ops/spatial/deconvolution.h"
 
-#include "ir/rules/kernel.h"
 #include "ops/kit/families.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
 #include "ops/spatial/convolution.h"
-#include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/convolution_rules.h"
 
 using namespace llvm;
@@ -78,16 +75,6 @@ int64_t targetPadding(const ConvolutionParams &p, size_t i, int64_t in) {
   return ((fullExtent(p, i, in) - p.targetShape[i] + 1) / 2).nearest();
 }
 
-// The convolution from the output's images to the data's.
-ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
-  ConvGeometry g = windowsOf(p);
-  g.in = imageView(output, p.channelsLast());
-  g.out = imageView(data, p.channelsLast());
-  for (size_t i = 0; hasTarget(p) && i < p.kernel.size(); ++i)
-    g.pad[3 - p.kernel.size() + i] = targetPadding(p, i, data[p.spatialAxis(i)]);
-  return g;
-}
-
 // The extent that target_shape requests. The full output must not be shorter, and may be cut unevenly only by less than
 // a stride.
 void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
@@ -149,10 +136,6 @@ void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   stateShapes(s, at, in, w, out);
 }
 
-ConvGeometry geometryOf(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
-  return geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
-}
-
 // The attributes of the convolution from the output's images to the data's; none if the data is empty, which no
 // convolution yields: it has no filters, or its images have no pixels.
 std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
@@ -173,156 +156,72 @@ std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
   return d.context().attrs(attrs);
 }
 
+struct Deconvolving {
+  using Forward = Scattering;
+  using Backward = Gathering;
+  static constexpr bool isAdjoint = true;
+  static constexpr ArrayRef<AttrSpec> attrs = kAttrs;
+  static constexpr auto check = checkParams;
+  static constexpr auto relate = relateShapes;
+  static constexpr auto geometry = deconvolutionGeometry;
+};
+
 extern const OpDef kBackwardDeconvolution;
 
 }  // namespace
 
 // y = Cᵀ(x, w) + b
-constinit const OpDef kDeconvolution = {
-    .name = "Deconvolution",
-    .aliases = {"_npx_deconvolution"},
-    .summary = "y[n,f,q] = Σ over channels c of f's group, pixels p and taps k with p·stride + k·dilate − pad = q: "
-               "x[n,c,p]·w[c,f,k], + b[f]",
-    .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
-          if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
-        },
-    .gradient = [](GradRule &g) { fusedGradient(g, kBackwardDeconvolution); },
-    .primitive = {.onnx = "ConvTranspose, output_padding from adj or target_shape; channels last: between Transposes",
-                  .c = "y[n,f,p*stride+k*dilate-pad] += x[n,c,p] * w[c,f,k], begun with b[f]"},
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
-          dispatchFloating(call.out[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
-            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                                static_cast<double *>(call.workspace));
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return geometryOf(k, in[0], out[0]).dataGradBytes(); },
-};
+constinit const OpDef kDeconvolution = [] {
+  OpDef op = forwardOf<Deconvolving, kBackwardDeconvolution>(
+      "Deconvolution", "_npx_deconvolution",
+      "y[n,f,q] = Σ over channels c of f's group, pixels p and taps k with p·stride + k·dilate − pad = q: "
+      "x[n,c,p]·w[c,f,k], + b[f]");
+  op.primitive = {.onnx = "ConvTranspose, output_padding from adj or target_shape; channels last: between Transposes",
+                  .c = "y[n,f,p*stride+k*dilate-pad] += x[n,c,p] * w[c,f,k], begun with b[f]"};
+  return op;
+}();
 
-constinit const OpDef kDeconvolutionDataGrad = {
-    .name = "_deconvolution_data_grad",
-    .summary =
-        "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
-        "is used",
-    .inputs = {"ograd", "weight", "data"},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          s.sameInOut(2, 0);
-          relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
-          s.sameInOut(2, 0);
-        },
-    .ignored = {2},
-    .stopped = {2},
-    .gradient = [](GradRule &g) { gradientOfDataGrad(g, kDeconvolution, kDeconvolutionWeightGrad); },
-    .decompose =
-        [](DecomposeRule &d) {
-          const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(2));
-          d.y(0, attrs ? d.emit(kConvolution, {d.x(0), d.x(1)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
-        },
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
-                        static_cast<double *>(call.workspace));
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return geometryOf(k, out[0], in[0]).scratchBytes(); },
-};
+constinit const OpDef kDeconvolutionDataGrad = [] {
+  OpDef op = dataGradientOf<Deconvolving, kDeconvolution, kDeconvolutionWeightGrad>(
+      "_deconvolution_data_grad",
+      "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
+      "is used");
+  op.decompose = [](DecomposeRule &d) {
+    const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(2));
+    d.y(0, attrs ? d.emit(kConvolution, {d.x(0), d.x(1)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+  };
+  return op;
+}();
 
-constinit const OpDef kDeconvolutionWeightGrad = {
-    .name = "_deconvolution_weight_grad",
-    .summary = "gradient of a deconvolution without bias toward its weight, linear in dy and in x; of w only the shape "
-               "is used",
-    .inputs = {"ograd", "data", "weight"},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          s.sameInOut(2, 0);
-          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-          s.sameInOut(2, 0);
-        },
-    .ignored = {2},
-    .stopped = {2},
-    .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kDeconvolution, kDeconvolutionDataGrad); },
-    .decompose =
-        [](DecomposeRule &d) {
-          const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(1));
-          d.y(0,
-              attrs ? d.emit(kConvolutionWeightGrad, {d.x(1), d.x(0), d.x(2)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
-        },
-    .kernel =
-        [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            convolveWeightGrad<T>(g, call.in[1].as<const T>(), call.in[0].as<const T>(), call.out[0].as<T>(),
-                                  static_cast<double *>(call.workspace));
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
-};
+constinit const OpDef kDeconvolutionWeightGrad = [] {
+  OpDef op = weightGradientOf<Deconvolving, kDeconvolution, kDeconvolutionDataGrad>(
+      "_deconvolution_weight_grad",
+      "gradient of a deconvolution without bias toward its weight, linear in dy and in x; of w only the shape "
+      "is used");
+  op.decompose = [](DecomposeRule &d) {
+    const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(1));
+    d.y(0, attrs ? d.emit(kConvolutionWeightGrad, {d.x(1), d.x(0), d.x(2)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+  };
+  return op;
+}();
 
 namespace {
 
-// MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
-constinit const OpDef kBackwardDeconvolution = {
-    .name = "_backward_Deconvolution",
-    .summary = "gradients of Deconvolution: dx = dy * w, dw = x ⋆ dy, db[f] = Σ dy[·,f,·]",
-    .inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 4u : 3u; }},
-    .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
-    .attrs = kAttrs,
-    .params = paramsOf<ConvolutionParams>(),
-    .check = checkParams,
-    .shape =
-        [](ShapeInference &s) {
-          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-          relateGradients(s);
-        },
-    .ignored = {3},
-    .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) { decomposeFused(d, kDeconvolutionDataGrad, kDeconvolutionWeightGrad); },
-    .kernel =
-        [](const KernelCall &call) {
-          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
-          dispatchFloating(call.in[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            const T *dy = call.in[0].as<const T>();
-            double *scratch = static_cast<double *>(call.workspace);
-            if (call.wants(0)) convolve<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
-            if (call.wants(1)) convolveWeightGrad<T>(g, call.in[1].as<const T>(), dy, call.out[1].as<T>(), scratch);
-            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.in, dy, call.out[2].as<T>());
-          });
-        },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef>) { return geometryOf(k, in[1], in[0]).weightGradBytes(); },
-};
+constinit const OpDef kBackwardDeconvolution =
+    fusedGradientOf<Deconvolving, kDeconvolutionDataGrad, kDeconvolutionWeightGrad>(
+        "_backward_Deconvolution", "gradients of Deconvolution: dx = dy * w, dw = x ⋆ dy, db[f] = Σ dy[·,f,·]");
 
 }  // namespace
 
+// The convolution from the output's images to the data's.
 ConvGeometry deconvolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
-  return geometryOf(kind.params<ConvolutionParams>(), data, output);
+  const ConvolutionParams &p = kind.params<ConvolutionParams>();
+  ConvGeometry g = windowsOf(p);
+  g.in = imageView(output, p.channelsLast());
+  g.out = imageView(data, p.channelsLast());
+  for (size_t i = 0; hasTarget(p) && i < p.kernel.size(); ++i)
+    g.pad[3 - p.kernel.size() + i] = targetPadding(p, i, data[p.spatialAxis(i)]);
+  return g;
 }
 
 constinit const OpFamily kDeconvolutionFamily =
