@@ -1,5 +1,6 @@
 // Tensors made of indices: the identity matrix, evenly spaced numbers, the indices of a tensor's elements.
 // Tested by tests/ops/conformance_test.cc
+#include "ir/base/error.h"
 #include "ir/base/number.h"
 #include "ir/rules/kernel.h"
 #include "ir/tensor/dim.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 using namespace llvm;
 
@@ -295,8 +297,124 @@ constinit const OpDef kIndexArray = {
     .kernel = indexArrayKernel,
 };
 
+struct RangeParams {
+  double start = 0;
+  std::optional<double> stop;
+  double step = 1;
+  int64_t repeat = 1;
+  bool inferRange = false;
+  StringRef device;
+  DType dtype = DType::Float32;
+};
+
+constexpr AttrSpec kRangeAttrs[] = {
+    required<&RangeParams::start>("start", "the first number; the end, where stop is None"),
+    attr<&RangeParams::stop>("stop", "None", "the end, which is not reached"),
+    attr<&RangeParams::step>("step", "1", "difference of neighbours; negative: downwards"),
+    attr<&RangeParams::repeat>("repeat", "1", "how often each number is repeated").atLeast(1),
+    attr<&RangeParams::inferRange>("infer_range", "False",
+                                   "without an end: take it from the inferred length of the result"),
+    attr<&RangeParams::device>("ctx", "", "device, as the file spells it; not used"),
+    attr<&RangeParams::dtype>("dtype", "float32", "element type"),
+};
+
+// A given end takes precedence.
+bool isInferred(const RangeParams &p) { return p.inferRange && !p.stop; }
+
+// How many numbers there are before `stop`, repetitions included.
+Dim lengthOf(const RangeParams &p) {
+  return Dim(convertNumber<int64_t>(std::ceil((*p.stop - p.start) / p.step))) * p.repeat;
+}
+
+// If only start is given, it is the end, and numbers begin at 0.
+Error checkRange(const OpDef &, void *params) {
+  RangeParams &p = *static_cast<RangeParams *>(params);
+  if (p.dtype == DType::Bool)
+    return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is bool, expected a type of numbers");
+  if (isInferred(p)) return Error::success();
+  if (!p.stop) {
+    p.stop = p.start;
+    p.start = 0;
+  }
+  if (p.step != 0 && lengthOf(p) >= 1) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' describe an empty range");
+}
+
+// start + k·step in the type of the result. Integers are computed in 64 bits, because steps of unsigned ones may be
+// negative, and saturate.
+template <class T> T numberAt(const RangeParams &p, int64_t k) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(p.start) + static_cast<T>(k) * static_cast<T>(p.step);
+  else {
+    using Limits = std::numeric_limits<T>;
+    const int64_t number = (Dim(convertNumber<int64_t>(p.start)) + Dim(k) * convertNumber<int64_t>(p.step)).nearest();
+    if (std::in_range<T>(number)) return static_cast<T>(number);
+    return number < 0 ? Limits::min() : Limits::max();
+  }
+}
+
+// y[i] = start + ⌊i/repeat⌋·step
+void fillRange(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const RangeParams &p = call.params<RangeParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = numberAt<T>(p, i / p.repeat);
+  });
+}
+
+// Saturates to an integer type, because Cast between integer types drops the upper bits.
+Value withinType(DecomposeRule &d, Value v) {
+  dispatchNumeric(d.params<RangeParams>().dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(int64_t)) {
+      v = d.emit(kMaximumScalar, {v}, {{"scalar", d.number(int64_t{std::numeric_limits<T>::min()})}});
+      v = d.emit(kMinimumScalar, {v}, {{"scalar", d.number(int64_t{std::numeric_limits<T>::max()})}});
+    }
+  });
+  return v;
+}
+
+// Computed in 64-bit integers, or in the type of the result where that is floating.
+void decomposeRange(DecomposeRule &d) {
+  const RangeParams &p = d.params<RangeParams>();
+  const int64_t length = d.size(d.self(0), 0);
+  const int64_t numbers[] = {ceilDiv(length, p.repeat).nearest()}, all[] = {length};
+  const Value base = d.emit(kFull, {}, {{"shape", d.tuple(numbers)}, {"value", "0"}});
+  Value y = d.emit(kIndexLike, {base});
+  auto inType = [&](Value v) { return d.emit(kCast, {v}, {{"dtype", dtypeName(p.dtype)}}); };
+  if (isFloating(p.dtype)) y = inType(y);
+  y = d.emit(kMulScalar, {y}, {{"scalar", d.number(p.step)}});
+  y = d.emit(kPlusScalar, {y}, {{"scalar", d.number(p.start)}});
+  if (!isFloating(p.dtype)) y = inType(withinType(d, y));
+  if (p.repeat > 1) y = d.emit(kRepeat, {y}, {{"repeats", d.number(p.repeat)}});
+  if (length % p.repeat != 0) y = d.emit(kSlice, {y}, {{"begin", "(0,)"}, {"end", d.tuple(all)}});
+  d.y(0, y);
+}
+
+constinit const OpDef kRange = {
+    .name = "_arange",
+    .aliases = {"_npi_arange"},
+    .summary = "start, start + step, … before stop, each repeat times",
+    .attrs = kRangeAttrs,
+    .params = paramsOf<RangeParams>(),
+    .check = checkRange,
+    .shape =
+        [](ShapeInference &s) {
+          const RangeParams &p = s.params<RangeParams>();
+          if (isInferred(p)) return s.setOut(0, {kUnknownDim});
+          s.setOut(0, {lengthOf(p).inShape()});
+        },
+    .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &) {},
+    .decompose = decomposeRange,
+    .kernel = fillRange,
+};
+
 }  // namespace
 
-constinit const OpFamily kRangesFamily = kOps<kEye, kLinspace, kArangeLike, kIndexArray>;
+constinit const OpFamily kRangesFamily = kOps<kEye, kLinspace, kArangeLike, kIndexArray, kRange>;
 
 }  // namespace gradc

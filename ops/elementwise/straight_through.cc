@@ -2,8 +2,8 @@
 // Central differences therefore see a piece with the declared slope. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
-#include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
 
 #include <cmath>

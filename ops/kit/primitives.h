@@ -104,10 +104,7 @@ extern const OpDef kFlatten;      // Flatten(x): (d0, d1·d2·…)
 extern const OpDef kReshape, kExpandDims, kSqueeze;
 
 // shape/transpose.cc
-extern const OpDef kTranspose, kSwapAxis;
-
-// shape/reverse.cc
-extern const OpDef kReverse;
+extern const OpDef kTranspose, kSwapAxis, kReverse;
 
 // shape/repeat.cc
 extern const OpDef kRepeat, kTile;

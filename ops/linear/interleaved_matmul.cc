@@ -1,4 +1,4 @@
-// Attention on interleaved projections: MXNet's interleaved_matmul operators.
+// Attention on interleaved projections: MXNet's interleaved_matmul operators, and the division of its scores.
 //
 // Tested by tests/ops/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
@@ -291,10 +291,39 @@ constinit const OpDef kSelfValues = valuesOp<kSelfAttention>(kSelfValuesNames, b
 constinit const OpDef kEncDecQk = queryKeyOp<kCrossAttention>(kEncDecQkNames, byFused<kBackwardEncDecQk>);
 constinit const OpDef kEncDecValues = valuesOp<kCrossAttention>(kEncDecValuesNames, byFused<kBackwardEncDecValues>);
 
+void divideBySqrtDim(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const Dims dims = call.out[0].shape;
+  const double root = std::sqrt(static_cast<double>(dims.empty() ? 1 : dims.back()));
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = x[i] / static_cast<T>(root);
+  });
+}
+
 }  // namespace
+
+// A multiple of its input, and thus its own gradient.
+constinit const OpDef kDivSqrtDim = {
+    .name = "_contrib_div_sqrt_dim",
+    .summary = "y = x/√d, d the length of the last axis",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kDivSqrtDim, {g.dy(0)})); },
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.rank(d.x(0)) == 0) return d.y(0, d.emit(kCopy, {d.x(0)}));
+          const Value length = d.emit(kSum, {d.emit(kOnesLike, {d.x(0)})}, {{"axis", "-1"}, {"keepdims", "True"}});
+          d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.emit(kSqrt, {length})}));
+        },
+    .kernel = divideBySqrtDim,
+};
 
 constinit const OpFamily kInterleavedMatmulFamily =
     kOps<kSelfQk, kSelfValues, kEncDecQk, kEncDecValues, kBackwardSelfQk, kBackwardSelfValues, kBackwardEncDecQk,
-         kBackwardEncDecValues>;
+         kBackwardEncDecValues, kDivSqrtDim>;
 
 }  // namespace gradc

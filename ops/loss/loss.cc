@@ -6,8 +6,8 @@
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
-#include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
 #include "ops/loss/softmax_loss.h"
 

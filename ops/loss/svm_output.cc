@@ -11,7 +11,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
-#include "ops/kit/lowered_from.h"
 #include "ops/kit/primitives.h"
 #include "ops/loss/softmax_parts.h"
 

@@ -13,7 +13,6 @@
 #include "ops/kit/families.h"
 #include "ops/sequence/rnn_kernel.h"
 #include "ops/sequence/rnn_scan.h"
-#include "ops/sequence/rnn_scan_gradient.h"
 
 using namespace llvm;
 

@@ -1,4 +1,4 @@
-// What rnn_scan.cc and rnn_scan_gradient.cc share: RNN as a loop over the steps for each direction of a layer.
+// RNN and its gradient as loops over the steps for each direction of a layer. Tested by tests/ops/rnn_test.cc
 #pragma once
 
 #include "ir/rules/grad_rule.h"
@@ -107,7 +107,9 @@ class ScannedRnn {
   Value finish(ScanBuilder &scan, const Step &step, Value output, Value hidden, CellRun &kept);
 };
 
-/// RNN as such loops.
 void decomposeRnn(DecomposeRule &d);
+/// The loops of RNN again, then others in reverse. `hasLengths`: whether the last input is the lengths of the
+/// sequences.
+void decomposeRnnGradient(DecomposeRule &d, bool hasLengths);
 
 }  // namespace gradc

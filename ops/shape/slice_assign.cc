@@ -6,7 +6,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
-#include "ops/shape/slice_range.h"
+#include "ops/shape/slice.h"
 
 using namespace llvm;
 

@@ -5,8 +5,9 @@
 
 namespace gradc {
 
-/// Of transpose and SwapAxis.
+/// Of transpose, SwapAxis and reverse.
 StridedView transposeView(const NodeKind &kind, Dims whole, Dims part);
 StridedView swapAxisView(const NodeKind &kind, Dims whole, Dims part);
+StridedView reverseView(const NodeKind &kind, Dims whole, Dims part);
 
 }  // namespace gradc

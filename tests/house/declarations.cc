@@ -174,6 +174,7 @@ class Reader {
   void readScope(const std::string &scope, bool isInternal, bool isClass);
   bool readNested(const Head &head, const Declared &around);
   bool readClass(const Head &head, const Declared &around);
+  void addNamesBefore(const Head &head, Declared declared);
   void skipTo(StringRef end);
   /// Moves the tokens before `end` to the head.
   void take(Head &head, size_t end) {
@@ -211,8 +212,22 @@ void Reader::add(const Head &given, const Declared &around, bool isDefinition) {
     if (head.name == 0 || head.has("class") || head.has("struct")) return;  // a declaration of a class, or a stray word
     declared.kind = Declared::Kind::Variable;
     declared.isDefinition = !isExtern || head.hasValue;
+    addNamesBefore(head, declared);
   }
   found.push_back(std::move(declared));
+}
+
+/// The variables of a list "int a, b" but the last.
+void Reader::addNamesBefore(const Head &head, Declared declared) {
+  const Tokens tokens = head.tokens;
+  for (size_t i = 0; i < tokens.size() && !tokens[i].is("=");) {
+    if (tokens[i].is(",") && isName(tokens[i - 1])) {
+      declared.name = tokens[i - 1].text.str();
+      declared.line = tokens[i - 1].line;
+      found.push_back(declared);
+    }
+    i = tokens[i].is("<") ? afterAngle(tokens, i) : opens(tokens[i]) ? afterBracket(tokens, i) : i + 1;
+  }
 }
 
 void Reader::skipTo(StringRef end) {

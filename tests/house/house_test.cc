@@ -118,6 +118,7 @@ Strings declaredIn(StringRef source) {
 TEST(House, DeclarationsAreRead) {
   EXPECT_EQ(declaredIn("namespace a { int f(int x, const llvm::Twine &t = {\"\"}); extern const B kB; class C; }"),
             list("a::f(int,const Twine&,)", "a::kB"));
+  EXPECT_EQ(declaredIn("extern const std::map<A, B> kA, kB, *kC;"), list("kA", "kB", "kC"));
   EXPECT_EQ(declaredIn("template <class T, int N = 1> T f(std::array<T, 2> x) noexcept { if (x) { } return {}; }"),
             list("f(array< T, 2>,)!"));
   EXPECT_EQ(declaredIn("namespace { void f() {} } static int g() { return 1; } const T kRows[] = {{1}, {2}};"),

@@ -5,7 +5,7 @@
 #include "passes/targets/target.h"
 
 #include "ir/rules/grad_rule.h"
-#include "ops/kit/lowered_from.h"
+#include "ops/kit/attrs.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
