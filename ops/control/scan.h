@@ -1,4 +1,5 @@
-// `_scan`, the loop that gradients and decompositions emit. Tested by tests/ops/control_flow_test.cc
+// `_scan`, the loop that gradients and decompositions emit (ops/kit/primitives.h). Tested by
+// tests/ops/control_flow_test.cc
 #pragma once
 
 #include "ir/graph/context.h"
@@ -12,7 +13,8 @@ Attrs scanAttrs(Context &context, const NodeKind &loop, llvm::ArrayRef<uint32_t>
 /// Whether only the rows of executed steps of a loop's operand have values: attribute `short_data` of `_scan`.
 bool isShortData(const NodeKind &kind, uint32_t operand);
 
-/// WellKnownOps::sumOfRows: a `_scan`.
+/// The kind of a `_scan` that adds `count` stacks of `length` rows, in the rows of executed steps alone
+/// (WellKnownOps::sumOfRows).
 llvm::Expected<KindRef> sumOfRows(Context &context, size_t count, int64_t length);
 
 }  // namespace gradc

@@ -314,8 +314,8 @@ constexpr AttrSpec kRangeAttrs[] = {
     attr<&RangeParams::repeat>("repeat", "1", "how often each number is repeated").atLeast(1),
     attr<&RangeParams::inferRange>("infer_range", "False",
                                    "without an end: take it from the inferred length of the result"),
-    attr<&RangeParams::device>("ctx", "", "device, as the file spells it; not used"),
-    attr<&RangeParams::dtype>("dtype", "float32", "element type"),
+    kDeviceAttr<RangeParams>,
+    kDTypeAttr<RangeParams>,
 };
 
 // A given end takes precedence.
@@ -406,7 +406,7 @@ constinit const OpDef kRange = {
           if (isInferred(p)) return s.setOut(0, {kUnknownDim});
           s.setOut(0, {lengthOf(p).inShape()});
         },
-    .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
+    .dtype = createdDType<RangeParams>,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .decompose = decomposeRange,

@@ -13,6 +13,7 @@ void relateGamma(ShapeInference &s, size_t data, size_t gamma);
 /// Rows such that one element of gamma applies across each; a gamma of one element applies to all of the data.
 AxisRows gammaRows(Dims data, Dims gamma);
 
-extern const OpDef kGammaSpread, kGammaSum;
+extern const OpDef kGammaSpread;  // _prelu_gamma_spread(gamma, data): gamma of the channel of each element
+extern const OpDef kGammaSum;     // _prelu_gamma_sum(v, gamma): its adjoint
 
 }  // namespace gradc

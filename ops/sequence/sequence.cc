@@ -1,19 +1,14 @@
-// Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
+// SequenceMask: other values beyond the end of each sequence.
 //
-// Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/ops/sequence_ops_test.cc
-#include "ir/base/error.h"
+// Data is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/ops/sequence_ops_test.cc
 #include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/tensor/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
 #include "ops/sequence/lengths.h"
-
-#include <cmath>
-#include <utility>
 
 using namespace llvm;
 
