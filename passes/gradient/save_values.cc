@@ -5,6 +5,7 @@
 #include "passes/gradient/body_gradient.h"
 #include "passes/gradient/select.h"
 #include "passes/inference/backward_link.h"
+#include "passes/inference/carry.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/dense_map.h"
@@ -202,7 +203,11 @@ class Saving {
     Expected<Rewritten> rewritten = std::move(rewriter).finish();
     if (!rewritten) return rewritten.takeError();
     result.graph = rewritten->graph;
-    carryInference();
+    if (options.inference) {
+      std::vector<Value> source;
+      for (uint32_t n = 0; n < graph.numNodes(); ++n) source.push_back(Value{NodeId(n)});
+      result.inference = carry(*options.inference, graph, result.graph, source);
+    }
     return std::optional<SavingGraph>(std::move(result));
   }
 
@@ -286,24 +291,6 @@ class Saving {
     if (!made) return made.takeError();
     result.flows.push_back({n, std::move(made->bodies), std::move(wanted)});
     return made->kind;
-  }
-
-  void carryInference() {
-    const Inference *known = options.inference;
-    if (!known) return;
-    const Graph &made = result.graph;
-    Inference carried;
-    carried.shapes = known->shapes;
-    carried.shape = EntryMap<ShapeId>(made, kUnknownShape);
-    carried.dtype = EntryMap<DType>(made, DType::Unknown);
-    carried.storage = EntryMap<StorageKind>(made, StorageKind::Dense);
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-        const EntryId from(graph.firstEntry(NodeId(n)).value + o), to(made.firstEntry(NodeId(n)).value + o);
-        carried.shape[to] = known->shape[from], carried.dtype[to] = known->dtype[from];
-        carried.storage[to] = known->storage[from];
-      }
-    result.inference = std::move(carried);
   }
 
   Context &ctx;

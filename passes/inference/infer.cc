@@ -5,6 +5,7 @@
 #include "ir/base/count_of.h"
 #include "ir/base/out_of_memory.h"
 
+#include "passes/inference/carry.h"
 #include "passes/inference/gradient_shapes.h"
 #include "passes/inference/head_checks.h"
 #include "passes/inference/infer_bodies.h"
@@ -27,10 +28,7 @@ class Inferrer {
         table(options.forward ? std::make_shared<ShapeTable>(*options.forward->shapes)
                               : std::make_shared<ShapeTable>()),
         bodies(summaries, table, zeroIsUnknown()) {
-    result.shapes = table;
-    result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
-    result.dtype = EntryMap<DType>(graph, DType::Unknown);
-    result.storage = EntryMap<StorageKind>(graph, StorageKind::Dense);
+    result = unknownInference(graph, table);
     if (options.forward) takeForward(*options.forward);
   }
 
@@ -66,11 +64,7 @@ class Inferrer {
     assert(forward.shape.size() <= graph.numEntries() && "the forward graph is a prefix of this one");
     firstEntry = static_cast<uint32_t>(forward.shape.size());
     while (firstNode < graph.numNodes() && graph.firstEntry(NodeId(firstNode)).value < firstEntry) ++firstNode;
-    for (uint32_t e = 0; e < firstEntry; ++e) {
-      result.shape[EntryId(e)] = forward.shape[EntryId(e)];
-      result.dtype[EntryId(e)] = forward.dtype[EntryId(e)];
-      result.storage[EntryId(e)] = forward.storage[EntryId(e)];
-    }
+    for (uint32_t e = 0; e < firstEntry; ++e) setEntry(result, EntryId(e), forward, EntryId(e));
   }
 
   bool zeroIsUnknown() const {

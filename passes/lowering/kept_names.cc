@@ -26,14 +26,10 @@ Expected<Graph> keepHeadNames(Context &context, const Graph &before, const Graph
     kind = *named;
   }
   if (kinds.empty()) return lowered;
-  GraphRewriter rewriter(context, lowered);
-  for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
-    const auto named = kinds.find(n);
-    named == kinds.end() ? rewriter.copy(NodeId(n)) : rewriter.copy(NodeId(n), named->second);
-  }
-  Expected<Rewritten> made = std::move(rewriter).finish();
-  if (!made) return made.takeError();
-  return made->graph;
+  return withKinds(context, lowered, [&](NodeId n) -> Expected<KindRef> {
+    const auto named = kinds.find(n.value);
+    return named == kinds.end() ? lowered.kindHandle(n) : named->second;
+  });
 }
 
 }  // namespace gradc

@@ -9,6 +9,7 @@
 #include "passes/lowering/lowering_errors.h"
 #include "passes/lowering/told_shapes.h"
 #include "passes/rewrite/decomposition_limits.h"
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/following_attrs.h"
 #include "passes/rewrite/rewriter.h"
 
@@ -29,13 +30,12 @@ namespace gradc {
 namespace {
 
 struct LoweredBody {
-  Graph from;  // kept, so that no other body gets its key
   Graph graph;
-  std::vector<uint32_t> was;  // by input: the input of `from` that it was
+  std::vector<uint32_t> was;  // by input: the input of the body that it was
 };
 // Each body is lowered once, however many nodes have it; when needs are listed, once for each operator that they are
 // listed for.
-using LoweredBodies = std::map<std::tuple<BodyKey, const Inference *, const OpDef *>, LoweredBody>;
+using LoweredBodies = BodyMap<LoweredBody, const Inference *, const OpDef *>;
 
 class Lowering {
  public:
@@ -213,21 +213,23 @@ class Lowering {
 
   Expected<const LoweredBody *> lowerBody(const Graph &body, const Inference *inference) {
     const OpDef *const op = needs ? listedFor() : nullptr;
-    const std::tuple<BodyKey, const Inference *, const OpDef *> key{keyOf(body), inference, op};
-    if (auto made = bodies.find(key); made != bodies.end()) return &made->second;
+    return bodies.find(body, inference, op, [&] { return makeBody(body, inference, op); });
+  }
+
+  Expected<LoweredBody> makeBody(const Graph &body, const Inference *inference, const OpDef *op) {
     Lowering inside(ctx, body, target, inference, bodies, true);
     inside.needs = needs;
     inside.around = op;
     if (Error error = inside.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(inside).finish();
     if (!lowered) return lowered.takeError();
-    LoweredBody made{body, lowered->graph, {}};
+    LoweredBody made{lowered->graph, {}};
     std::vector<uint32_t> position(made.graph.numNodes());
     const std::vector<NodeId> before = bodyInputs(body);
     for (uint32_t i = 0; i < before.size(); ++i)
       if (const NodeId to = lowered->newId[before[i].value]; to.isValid()) position[to.value] = i;
     for (NodeId input : bodyInputs(made.graph)) made.was.push_back(position[input.value]);
-    return &(bodies[key] = std::move(made));
+    return made;
   }
 
   const TargetRow *rowOf(StringRef op) const {
@@ -333,8 +335,9 @@ class Lowering {
     Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m), NodeId());
     if (!kind) return kind.takeError();
     if (*kind != builder.kindHandle(m)) builder.setKind(m, builder.kindId(*kind));
-    if (!isKept(builder.kindId(m), entries.forward(m)) ||
-        !hasOutputs(builder.kind(m), [&](uint32_t o) { return entries.isRead(Value{m, static_cast<uint16_t>(o)}); })) {
+    if (!isKept(builder.kindId(m), entries.forward(m)) || !hasOutputs(builder.kind(m), [&](uint32_t o) {
+          return entries.isRead(Value{m, static_cast<uint16_t>(o)});
+        })) {
       SmallVector<bool, 4> wanted;
       for (uint32_t o = 0; o < builder.numOutputs(m); ++o)
         wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));

@@ -2,6 +2,7 @@
 
 #include "ir/base/dense_map.h"
 #include "ir/rules/inference.h"
+#include "passes/inference/carry.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -29,20 +30,15 @@ class ToldShapes {
     if (told.empty()) return lowered.graph;
     InferOptions options;
     options.allowUnknown = true;
-    Expected<Inference> found = infer(ctx, lowered.graph, knownVariables(lowered), options);
+    const Inference carried = carry(known, graph, lowered.graph, sourcesOf(lowered.newId, lowered.graph.numNodes()));
+    Expected<Inference> found = infer(ctx, lowered.graph, knownVariables(lowered.graph, carried), options);
     if (!found) return consumeError(found.takeError()), lowered.graph;
-    GraphRewriter rewriter(ctx, lowered.graph);
-    for (uint32_t id = 0; id < lowered.graph.numNodes(); ++id) {
-      const NodeId n(id), was = told.lookup(id);
-      KindRef kind;
-      if (was.isValid() && !found->isKnownShape(lowered.graph.firstEntry(n)))
-        if (Error error = withShape(lowered.graph.kindHandle(n), was).moveInto(kind)) return error;
-      if (kind) rewriter.copy(n, kind);
-      else rewriter.copy(n);
-    }
-    Expected<Rewritten> result = std::move(rewriter).finish();
-    if (!result) return result.takeError();
-    return result->graph;
+    return withKinds(ctx, lowered.graph, [&](NodeId n) -> Expected<KindRef> {
+      const KindRef &kind = lowered.graph.kindHandle(n);
+      const NodeId was = told.lookup(n.value);
+      if (!was.isValid() || found->isKnownShape(lowered.graph.firstEntry(n))) return kind;
+      return withShape(kind, was);
+    });
   }
 
  private:
@@ -64,26 +60,14 @@ class ToldShapes {
     return !inference.hasFailed() && out[0] == known.shape[graph.firstEntry(n)];
   }
 
-  // Null where the attribute means something else.
+  // The kind itself where the attribute means something else.
   Expected<KindRef> withShape(const KindRef &kind, NodeId was) {
     std::string text;
     raw_string_ostream os(text);
     printAttr(os, dimsOf(was));
     Expected<KindRef> made = ctx.kindLike(*kind, ctx.withAttrs(kind->attrs, AttrText{"shape", os.str()}), kind->bodies);
-    if (made && !tells(**made, was)) return KindRef();
+    if (made && !tells(**made, was)) return kind;
     return made;
-  }
-
-  InferRequest knownVariables(const Rewritten &lowered) const {
-    InferRequest request;
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      const NodeId n(id), now = lowered.newId[id];
-      if (!graph.isVariable(n) || !now.isValid()) continue;
-      const EntryId e = graph.firstEntry(n);
-      request.shapes.push_back({now, DimsBuffer(known.shapeOf(e).dims())});
-      request.dtypes.push_back({now, known.dtype[e]});
-    }
-    return request;
   }
 
   Context &ctx;

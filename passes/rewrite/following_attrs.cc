@@ -40,19 +40,14 @@ Expected<KindRef> withFollowingAttrsOf(Context &context, const KindRef &handle, 
 Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase) {
   const Graph &graph = frozen.graph;
   BitVector generated = generatedNodes(frozen, numBase);
-  GraphRewriter rewriter(context, graph);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    NodeId id(n);
-    NodeId origin = generated[n] ? graph.origin(id) : NodeId();
-    Expected<KindRef> kind = origin.isValid() ? withFollowingAttrsOf(context, graph.kindHandle(id), graph.attrs(origin))
-                                              : graph.kindHandle(id);
-    if (!kind) return kind.takeError();
-    rewriter.copy(id, *kind);
-  }
-  Expected<Rewritten> again = std::move(rewriter).finish();
+  Expected<Graph> again = withKinds(context, graph, [&](NodeId n) -> Expected<KindRef> {
+    const NodeId origin = generated[n.value] ? graph.origin(n) : NodeId();
+    if (!origin.isValid()) return graph.kindHandle(n);
+    return withFollowingAttrsOf(context, graph.kindHandle(n), graph.attrs(origin));
+  });
   if (!again) return again.takeError();
-  assert(again->graph.numNodes() == graph.numNodes() && "a canonical graph keeps its ids");
-  frozen.graph = again->graph;
+  assert(again->numNodes() == graph.numNodes() && "a canonical graph keeps its ids");
+  frozen.graph = *again;
   return frozen;
 }
 

@@ -148,30 +148,24 @@ Expected<KindRef> Expansion::followingKind(const Scope &scope, NodeId n, KindRef
 
 // A flow identifies the inputs of a body by their order: if expansion changes that order, the old body is kept.
 Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
-  const KindRef &handle = scope.graph().kindHandle(n);
-  const NodeKind &kind = *handle;
-  if (!kind.flow) return handle;
-  SmallVector<Graph, 3> bodies;
-  bool isChanged = false;
-  for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
-    const Graph &body = kind.bodies[b];
+  const KindRef &kind = scope.graph().kindHandle(n);
+  if (!kind->flow) return kind;
+  return withRewrittenBodies(pass.context, kind, [&](uint32_t b) -> Expected<Graph> {
+    const Graph &body = kind->bodies[b];
     const Inference *inference = scope.known ? scope.known->body(n, b) : nullptr;
-    auto [at, isNew] = pass.bodies.try_emplace({keyOf(body), inference}, body);
-    if (isNew) {
-      pass.alive.push_back(body);
+    Expected<const Graph *> expanded = pass.bodies.find(body, inference, [&]() -> Expected<Graph> {
       Expansion inside(pass, body, path + scope.prefix + bodyStep(scope.graph(), n, b) + " > ");
       Expected<Graph> made = inside.run(inference);
-      if (!made) return made.takeError();
+      if (!made) return made;
       auto isSame = [&](NodeId x, NodeId y) { return inside.idAfter(x) == y; };
       const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(*made);
-      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) at->second = *made;
-      else pass.kept.push_back(inside.path + "all: after expansion, its inputs would be in another order");
-    }
-    isChanged |= keyOf(at->second) != keyOf(body);
-    bodies.push_back(at->second);
-  }
-  if (!isChanged) return handle;
-  return pass.context.kindLike(kind, kind.attrs, bodies);
+      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made;
+      pass.kept.push_back(inside.path + "all: after expansion, its inputs would be in another order");
+      return body;
+    });
+    if (!expanded) return expanded.takeError();
+    return **expanded;
+  });
 }
 
 // An overwritten operand is read at the preceding version.
@@ -341,17 +335,14 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
 // What a node does not overwrite, being there for its shapes alone, its body does not either. Ids are those of the
 // body.
 Expected<Graph> Expansion::withoutEffectsInside(const Graph &body) {
-  auto [at, isNew] = pass.inert.try_emplace(keyOf(body), body);
-  if (!isNew) return at->second;
-  pass.alive.push_back(body);
-  GraphRewriter copier(pass.context, body);
-  for (uint32_t n = 0; n < body.numNodes(); ++n) {
-    const KindRef &kind = body.kindHandle(NodeId(n));
-    copier.copy(NodeId(n), kind->isVariable() ? kind : withoutEffects(pass.context, kind));
-  }
-  Expected<Rewritten> made = std::move(copier).finish();
-  if (made) at->second = made->graph;
-  return made ? Expected<Graph>(made->graph) : made.takeError();
+  Expected<const Graph *> inert = pass.inert.find(body, [&] {
+    return withKinds(pass.context, body, [&](NodeId n) -> Expected<KindRef> {
+      const KindRef &kind = body.kindHandle(n);
+      return kind->isVariable() ? kind : withoutEffects(pass.context, kind);
+    });
+  });
+  if (!inert) return inert.takeError();
+  return **inert;
 }
 
 Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n, size_t b, ArrayRef<Value> operands,
@@ -361,7 +352,7 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   if (!inside) return inside.takeError();
   const Graph &body = *inside;
   const BodyFlow::Body &ports = kind.flow->bodies[b];
-  GraphRewriter copier(scope.to, body, prefix, names);
+  BodyCopy copier(scope.to, body, prefix, names);
   Scope steps{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
   DenseSet<uint32_t> overwritten;  // variables of the body
   for (size_t i = 0; i < ports.inputs.size(); ++i) {
@@ -384,7 +375,7 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   for (Value &head : heads)  // a variable may be overwritten again later, but the head is its value in this step
     if (latest.contains(head.node.value) && rewriter.builder().kind(head.node).isVariable())
       head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, {}, "_copy");
-  copier.finishBody();
+  copier.finish();
   return heads;
 }
 

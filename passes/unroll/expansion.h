@@ -2,6 +2,7 @@
 // Tested by tests/passes/unroll_test.cc
 #pragma once
 
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/rewriter.h"
 #include "passes/unroll/known_values.h"
 #include "passes/unroll/unroll.h"
@@ -25,9 +26,9 @@ class Expansion {
     Context &context;
     const UnrollOptions &options;
     What what;
-    std::map<std::pair<BodyKey, const Inference *>, Graph> bodies = {};  // of nodes that stay: the expanded body
-    std::map<BodyKey, Graph> inert = {};                                 // of nodes that exist only for their shapes
-    std::vector<Graph> alive = {};                                       // keeps the keys of these graphs unique
+    BodyMap<Graph, const Inference *> bodies = {};  // of nodes that stay: the expanded body
+    BodyMap<Graph> inert = {};                      // of nodes that exist only for their shapes
+    std::vector<Graph> alive = {};                  // whose addresses are keys of `facts`
     std::set<std::pair<const GraphColumns *, uint32_t>> mentioned = {};
     std::vector<std::string> kept = {};
   };
@@ -40,7 +41,7 @@ class Expansion {
 
   /// A graph that is being copied: the whole one, or a body in place of its node.
   struct Scope {
-    GraphRewriter &to;
+    GraphCopy &to;
     const Inference *known;  // of its graph; null: nothing is known
     std::string prefix;      // of the names of its nodes
     Attrs owner = {};        // of the node whose body it is

@@ -4,6 +4,7 @@
 
 #include "passes/gradient/higher_order/stop_inside.h"
 #include "passes/gradient/select.h"
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/dense_map.h"
@@ -15,8 +16,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <map>
 
 using namespace llvm;
 
@@ -115,11 +114,10 @@ class Widening {
 
 /// A graph without its marks and their taps.
 struct Lifted {
-  Graph from;                      // kept, so that no other graph gets its key
   Graph graph;                     // its old heads, then those of `retained`
   std::vector<Retained> retained;  // in `graph`
-  std::vector<NodeId> newId;       // by node of `from`
-  std::vector<Value> newValue;     // by entry of `from`
+  std::vector<NodeId> newId;       // by node of the graph that it was
+  std::vector<Value> newValue;     // likewise by entry
   bool isSame = true;              // nothing was marked, here or below
 };
 
@@ -128,7 +126,11 @@ class Lifting {
   Lifting(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
 
   Expected<const Lifted *> lift(const Graph &graph) {
-    if (auto known = lifted.find(keyOf(graph)); known != lifted.end()) return &known->second;
+    return lifted.find(graph, [&] { return make(graph); });
+  }
+
+ private:
+  Expected<Lifted> make(const Graph &graph) {
     GraphRewriter rewriter(ctx, graph);
     std::vector<Retained> entries, outputs;  // values in the old graph; outputs of copies of its nodes
     bool isSame = true;
@@ -139,7 +141,7 @@ class Lifting {
     for (const Retained &row : outputs) heads.push_back(Value{row.value.node});
     Expected<Rewritten> made = std::move(rewriter).finish(heads);
     if (!made) return made.takeError();
-    Lifted result{graph, Graph(), std::move(entries), std::move(made->newId), std::move(made->newValue), isSame};
+    Lifted result{Graph(), std::move(entries), std::move(made->newId), std::move(made->newValue), isSame};
     for (Retained &row : result.retained) row.value = result.newValue[graph.entry(row.value).value];
     for (Retained &row : outputs) {
       row.value.node = result.newId[row.value.node.value];
@@ -153,10 +155,9 @@ class Lifting {
     GraphTable table = graph.table();
     remap(table, {result.newId, graph.columns().entryBegin, result.newValue}, result.graph);
     result.graph = isSame ? graph : result.graph.withTable(std::move(table));
-    return &(lifted[keyOf(graph)] = std::move(result));
+    return result;
   }
 
- private:
   Error copy(GraphRewriter &rewriter, const Graph &graph, NodeId n, std::vector<Retained> &entries,
              std::vector<Retained> &outputs, bool &isSameGraph) {
     const KindRef &handle = graph.kindHandle(n);
@@ -196,7 +197,7 @@ class Lifting {
 
   Context &ctx;
   Widening &widening;
-  std::map<BodyKey, Lifted> lifted;
+  BodyMap<Lifted> lifted;
 };
 
 /// Follows what `made` has to where `frozen`, made from it, has it.
