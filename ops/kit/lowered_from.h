@@ -1,7 +1,7 @@
 // Marks what an operator with a declared gradient is lowered to: it has the values, but another gradient.
 #pragma once
 
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/grad_rule.h"
 
 namespace gradc {

@@ -62,9 +62,9 @@ class BodyDifferentiation {
 
   Error combine(const Inference *inference, const GradientOptions &given) {
     const std::unique_ptr<GradientOptions> options(new GradientOptions(optionsInside(inference, given)));
-    const std::unique_ptr<GradientRequest> asked(new GradientRequest(requestInside()));
+    const std::unique_ptr<GradientRequest> inside(new GradientRequest(requestInside()));
     const std::unique_ptr<Expected<GradientResult>> built(
-        new Expected<GradientResult>(buildGradientWith(ctx, body, *asked, *options, known)));
+        new Expected<GradientResult>(buildGradientWith(ctx, body, *inside, *options, known)));
     if (!*built) return built->takeError();
     combined = std::move(**built);
     numForward = combined.stats.numForwardNodes;

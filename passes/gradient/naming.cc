@@ -67,7 +67,7 @@ void Namer::nameBackward(uint32_t first, uint32_t last, NodeId forward) {
   SmallString<24> suffix;
   for (uint32_t n = first; n < last; ++n) {
     if (!builder.name(NodeId(n)).empty()) continue;
-    suffix = "_backward";
+    suffix = kMarkers[0];
     if (unnamed > 1) {
       suffix += '_';
       suffix += utostr(k++);

@@ -12,6 +12,7 @@
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
+#include "ir/op/hidden_keys.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -161,7 +162,7 @@ LLVM_ATTRIBUTE_NOINLINE BodyRequest requestOf(const NodeKind &kind, uint32_t b, 
 LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added,
                                                      ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
-  const std::optional<StringRef> known = kind.attrs.get("__saved__");
+  const std::optional<StringRef> known = kind.attrs.get(kSavedKey);
   const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
   const bool yieldsDecision = kind.flow->countOutput || kind.flow->decisionOutput || !kind.flow->isDecision(0);
   if (isNothing && yieldsDecision) return handle;
@@ -170,39 +171,25 @@ LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef
   std::string text = "(";
   for (StringRef count : counts) text += count.trim().str() + ",";
   text += added + ")";
-  return ctx.kindLike(kind, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), bodies);
+  return ctx.kindLike(kind, ctx.withAttrs(kind.attrs, {{kSavedKey, text}}), bodies);
 }
 
 class Saving {
  public:
   Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options,
          BodyGradients &known)
-      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), summaries(ctx),
-        rewriter(ctx, graph) {
+      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), summaries(ctx) {
     findLive(request.heads);
     findUseful(request);
   }
 
   Expected<std::optional<SavingGraph>> run() {
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      const NodeId n(id);
-      if (!isOnPath(n)) {
-        rewriter.copy(n);
-        continue;
-      }
-      Expected<KindRef> kind = differentiate(n);
-      if (!kind) return kind.takeError();
-      rewriter.copy(n, *kind);
-    }
-    return finish();
-  }
-
- private:
-  LLVM_ATTRIBUTE_NOINLINE Expected<std::optional<SavingGraph>> finish() {
+    Expected<Graph> made = withKinds(ctx, graph, [&](NodeId n) -> Expected<KindRef> {
+      return isOnPath(n) ? differentiate(n) : graph.kindHandle(n);
+    });
+    if (!made) return made.takeError();
     if (result.flows.empty()) return std::optional<SavingGraph>();
-    Expected<Rewritten> rewritten = std::move(rewriter).finish();
-    if (!rewritten) return rewritten.takeError();
-    result.graph = rewritten->graph;
+    result.graph = *made;
     if (options.inference) {
       std::vector<Value> source;
       for (uint32_t n = 0; n < graph.numNodes(); ++n) source.push_back(Value{NodeId(n)});
@@ -211,6 +198,7 @@ class Saving {
     return std::optional<SavingGraph>(std::move(result));
   }
 
+ private:
   bool isOnPath(NodeId n) const {
     if (!graph.kind(n).flow || !hasLiveOutput(n)) return false;
     return llvm::any_of(graph.inputs(n), [&](Value v) { return isUseful[graph.entry(v).value]; });
@@ -299,7 +287,6 @@ class Saving {
   BodyGradients &known;
   const Selection selection;
   RuleSummaries summaries;
-  GraphRewriter rewriter;
   BitVector isLive, isUseful;  // by entry
   SavingGraph result;
 };

@@ -4,6 +4,7 @@
 
 #include "ir/base/count_of.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/op/hidden_keys.h"
 
 #include "passes/inference/carry.h"
 #include "passes/inference/gradient_shapes.h"
@@ -11,6 +12,7 @@
 #include "passes/inference/infer_bodies.h"
 #include "passes/inference/infer_errors.h"
 #include "passes/inference/infer_lattices.h"
+#include "passes/inference/infer_storage.h"
 #include "passes/inference/propagate.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -209,7 +211,7 @@ class Inferrer {
     Expected<VariableHints> hints = hintsOf(graph, n, zeroIsUnknown());
     if (!hints) return hints.takeError();
     if (!hints->dims.empty())
-      if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get("__shape__"))) return error;
+      if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get(kShapeKey))) return error;
     if (result.dtype[e] == DType::Unknown) result.dtype[e] = hints->dtype;
     return Error::success();
   }
@@ -218,7 +220,7 @@ class Inferrer {
     ShapeRef current = result.shapeOf(e);
     DimsBuffer merged(dims.begin(), dims.end());
     if (current.hasRank() && !mergeDims(merged, current.dims()))
-      return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '__shape__' is \"" + text +
+      return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '" + kShapeKey + "' is \"" + text +
                                              "\", but the given shape is " + toString(current))
           .at(n);
     return seedShape(n, merged);
@@ -345,6 +347,11 @@ Graph annotate(const Graph &graph, const Inference &inference) {
   GraphTable table = graph.table();
   table.entries = std::move(notes);
   return graph.withTable(std::move(table));
+}
+
+const Inference *Inference::body(NodeId n, size_t b) const {
+  auto at = llvm::lower_bound(bodies, n, [](const NodeBodies &row, NodeId key) { return row.node < key; });
+  return at != bodies.end() && at->node == n && b < at->bodies.size() ? at->bodies[b].get() : nullptr;
 }
 
 }  // namespace gradc

@@ -134,16 +134,17 @@ Expected<Rewritten> GraphRewriter::finish() && {
 }
 
 Expected<Graph> withKinds(Context &context, const Graph &graph, function_ref<Expected<KindRef>(NodeId)> kindOf) {
-  GraphRewriter rewriter(context, graph);
+  // `kindOf` may rewrite bodies, to any depth: what is large is not on the stack.
+  const auto rewriter = std::make_unique<GraphRewriter>(context, graph);
   bool isSame = true;
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     Expected<KindRef> kind = kindOf(NodeId(n));
     if (!kind) return kind.takeError();
     isSame &= *kind == graph.kindHandle(NodeId(n));
-    rewriter.copy(NodeId(n), *kind);
+    rewriter->copy(NodeId(n), *kind);
   }
   if (isSame) return graph;
-  Expected<Rewritten> made = std::move(rewriter).finish();
+  Expected<Rewritten> made = std::move(*rewriter).finish();
   if (!made) return made.takeError();
   return made->graph;
 }

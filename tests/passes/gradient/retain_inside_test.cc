@@ -2,7 +2,7 @@
 #include "ops/control/relocated.h"
 #include "ops/registry.h"
 #include "passes/gradient/higher_order/retain_inside.h"
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"

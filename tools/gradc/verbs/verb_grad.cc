@@ -10,7 +10,7 @@
 #include "ir/rules/verify.h"
 #include "ops/control/relocated.h"
 #include "passes/gradient/higher_order/retain_inside.h"
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
 #include "passes/gradient/higher_order/higher_order.h"

@@ -1,6 +1,6 @@
 // Each graph with such nodes is copied once, with other kinds; bodies are nested at most kMaxBodyNesting deep.
 // Tested by tests/passes/gradient/stop_inside_test.cc
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 
 #include "passes/gradient/select.h"
 #include "passes/rewrite/body_map.h"
@@ -9,6 +9,7 @@
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/body_flow.h"
+#include "ir/op/hidden_keys.h"
 
 #include "ir/base/dense_map.h"
 #include "llvm/ADT/STLExtras.h"
@@ -117,7 +118,7 @@ Expected<std::optional<NodeInside>> PathIndex::find(StringRef path) {
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, "__stop_gradient__"); });
+  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, kStopMark); });
 }
 
 Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
