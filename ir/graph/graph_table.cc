@@ -29,7 +29,7 @@ class Remapping {
 
  private:
   /// Positions in a list of the old graph, by position in a list of the new one.
-  struct Carriage {
+  struct Permutation {
     std::vector<uint32_t> from;
     bool isWhole = true;  // false: some new node or entry has no element in the old list
   };
@@ -72,16 +72,16 @@ class Remapping {
     });
   }
 
-  Carriage nodeCarriage() const {
-    Carriage plan{std::vector<uint32_t>(graph.numNodes(), NodeId::kNone)};
+  Permutation nodePermutation() const {
+    Permutation plan{std::vector<uint32_t>(graph.numNodes(), NodeId::kNone)};
     for (uint32_t from = 0; from < numNodes; ++from)
       if (const NodeId n = old.newId[from]; n.isValid()) plan.from[n.value] = from;
     plan.isWhole = !is_contained(plan.from, NodeId::kNone);
     return plan;
   }
 
-  Carriage entryCarriage() const {
-    Carriage plan{std::vector<uint32_t>(graph.numEntries(), NodeId::kNone)};
+  Permutation entryPermutation() const {
+    Permutation plan{std::vector<uint32_t>(graph.numEntries(), NodeId::kNone)};
     for (uint32_t from = 0; from < numNodes; ++from) {
       const NodeId n = old.newId[from];
       if (!n.isValid()) continue;
@@ -93,7 +93,7 @@ class Remapping {
     return plan;
   }
 
-  template <class T> static void permute(std::vector<T> &list, const Carriage &plan) {
+  template <class T> static void permute(std::vector<T> &list, const Permutation &plan) {
     if (list.empty()) return;
     std::vector<T> moved;
     moved.reserve(plan.from.size());
@@ -103,7 +103,7 @@ class Remapping {
 
   template <class T> void permuteNotes(std::vector<T> &list, const char *name) {
     if (list.empty()) return;
-    if (!entryPlan) entryPlan = entryCarriage();
+    if (!entryPlan) entryPlan = entryPermutation();
     if (entryPlan->isWhole) return permute(list, *entryPlan);
     list.clear();
     dropped.push_back(name);
@@ -139,8 +139,8 @@ class Remapping {
   bool isCarried(GraphAttr &attr) {
     const size_t length = std::max({attr.numbers.size(), attr.texts.size(), attr.shapes.size()});
     if (length == 0 || (length != numEntries && length != numNodes)) return true;
-    std::optional<Carriage> &plan = length == numEntries ? entryPlan : nodePlan;
-    if (!plan) plan = length == numEntries ? entryCarriage() : nodeCarriage();
+    std::optional<Permutation> &plan = length == numEntries ? entryPlan : nodePlan;
+    if (!plan) plan = length == numEntries ? entryPermutation() : nodePermutation();
     if (!plan->isWhole) return false;
     permute(attr.numbers, *plan);
     permute(attr.texts, *plan);
@@ -152,7 +152,7 @@ class Remapping {
   const Renumbering &old;
   const Graph &graph;
   const size_t numNodes, numEntries;
-  std::optional<Carriage> nodePlan, entryPlan;
+  std::optional<Permutation> nodePlan, entryPlan;
   std::vector<std::string> dropped;
 };
 

@@ -135,7 +135,7 @@ template <class Facts> class FlowInference {
     } else {
       checkDecision(b, heads);
     }
-    for (size_t i = 0; i < in.size() && !inference.hasFailed(); ++i) tellOperand(b, i, in[i]);
+    for (size_t i = 0; i < in.size() && !inference.hasFailed(); ++i) refineOperand(b, i, in[i]);
   }
 
   LLVM_ATTRIBUTE_NOINLINE void checkDecision(size_t b, ArrayRef<Element> heads) {
@@ -171,7 +171,7 @@ template <class Facts> class FlowInference {
     return false;
   }
 
-  LLVM_ATTRIBUTE_NOINLINE void tellOperand(size_t b, size_t i, Element found) {
+  LLVM_ATTRIBUTE_NOINLINE void refineOperand(size_t b, size_t i, Element found) {
     const uint32_t operand = flow.bodies[b].operandOf[i];
     Element &given = inference.inId(operand);
     const bool isRow = flow.operands[operand] == BodyFlow::Operand::Rows;

@@ -122,9 +122,9 @@ class LoopRun {
     for (size_t i = 0; i < flow.operands.size() && most == kUnknownDim; ++i)
       if (flow.operands[i] == BodyFlow::Operand::Rows) most = call.in[i].shape[0];
     if (!flow.countOperand) return most;
-    const int64_t asked = *call.in[*flow.countOperand].as<const int64_t>();
-    if (asked >= 0 && asked <= most) return asked;
-    throw KernelError{("the requested number of steps is " + Twine(asked) + ", expected 0 to " + Twine(most) +
+    const int64_t requested = *call.in[*flow.countOperand].as<const int64_t>();
+    if (requested >= 0 && requested <= most) return requested;
+    throw KernelError{("the requested number of steps is " + Twine(requested) + ", expected 0 to " + Twine(most) +
                        " (the number of rows)")
                           .str(),
                       ErrorKind::LengthMismatch};

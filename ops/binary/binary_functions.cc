@@ -2,7 +2,7 @@
 // Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/binary/binary_functions.h"
 
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/kit/families.h"
 #include "ops/kit/op_def.h"

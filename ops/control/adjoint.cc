@@ -9,7 +9,8 @@ namespace gradc {
 
 AdjointBody::AdjointBody(Context &context, const BodyFlow::Body &ports, const BodyGradient &gradient)
     : ports(ports), gradient(gradient),
-      builder(gradient.gradientOf.empty() ? GraphBuilder(context) : GraphBuilder(context, gradient.backward)) {
+      builder(gradient.gradientOf.empty() ? GraphBuilder(context) : GraphBuilder(context, gradient.backward)),
+      names(gradient.gradientOf.empty() ? FreeNames(0) : FreeNames(gradient.backward, 0)) {
   if (isEmpty()) return;
   for (uint32_t k = 0; k < gradient.gradientOf.size(); ++k) headsOf.emplace(ports.operandOf[gradient.gradientOf[k]], k);
   const std::vector<NodeId> inputs = bodyInputs(gradient.backward);
@@ -62,13 +63,7 @@ Value AdjointBody::emit(const OpDef &op, ArrayRef<Value> operands) {
 }
 
 // A body that is differentiated again already has generated names from the first time.
-void AdjointBody::setFreeName(NodeId n, const std::string &base) {
-  if (names.empty())
-    for (uint32_t known = 0; known < n.value; ++known) names.insert(builder.name(NodeId(known)).str());
-  std::string name = base;
-  for (size_t number = 0; !names.insert(name).second; ++number) name = base + "_" + std::to_string(number);
-  builder.setName(n, name, "");
-}
+void AdjointBody::setFreeName(NodeId n, const std::string &base) { builder.setName(n, names.take(base), ""); }
 
 AdjointBody::Finished AdjointBody::finish(ArrayRef<Value> heads) && {
   const uint32_t numNodes = builder.numNodes();

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "ir/graph/body_flow.h"
+#include "ir/graph/free_names.h"
 #include "ir/graph/graph_builder.h"
 #include "ir/rules/grad_rule.h"
 
 #include <map>
-#include <set>
 
 namespace gradc {
 
@@ -51,7 +51,7 @@ class AdjointBody {
   const BodyGradient &gradient;
   GraphBuilder builder;
   std::multimap<uint32_t, uint32_t> headsOf;  // by input of the forward node: heads of the backward body, in order
-  std::set<std::string> names;                // those in use; filled when a free name is first needed
+  FreeNames names;
   std::vector<std::pair<AdjointInput, NodeId>> given;  // every variable
   std::map<AdjointInput, NodeId> variables;            // the first one of each input
 };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/op/attr_spec.h"
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/grad_rule.h"
 
 namespace gradc {

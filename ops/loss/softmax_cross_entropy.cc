@@ -3,7 +3,7 @@
 // Probabilities below 10⁻⁸ count as 10⁻⁸, so that no row is infinite. The gradient is that of the cross entropy without
 // this guard, as in MXNet: rows that are far off learn too. Rows whose label is out of range contribute 0 (MXNet reads
 // outside the row). Tested by tests/ops/network_ops_test.cc
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -5,6 +5,7 @@
 
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/run_flow.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -3,6 +3,7 @@
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/order/requests.h"
+#include "passes/rewrite/placeholders.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/error.h"
@@ -61,9 +62,9 @@ class BodyDifferentiation {
 
   Error combine(const Inference *inference, const GradientOptions &given) {
     const std::unique_ptr<GradientOptions> options(new GradientOptions(optionsInside(inference, given)));
-    const std::unique_ptr<GradientRequest> asked(new GradientRequest(requestInside()));
+    const std::unique_ptr<GradientRequest> inside(new GradientRequest(requestInside()));
     const std::unique_ptr<Expected<GradientResult>> built(
-        new Expected<GradientResult>(buildGradientWith(ctx, body, *asked, *options, known)));
+        new Expected<GradientResult>(buildGradientWith(ctx, body, *inside, *options, known)));
     if (!*built) return built->takeError();
     combined = std::move(**built);
     numForward = combined.stats.numForwardNodes;
@@ -78,12 +79,7 @@ class BodyDifferentiation {
     auto [known, isNew] = forwardReads.try_emplace({backward.get(), forward.get()}, false);
     if (!isNew) return known->second;
     GraphBuilder builder(ctx);
-    auto add = [&](const KindRef &kind) {
-      SmallVector<Value, 8> operands;
-      for (uint32_t i = 0; i < kind->numInputs; ++i) operands.push_back(builder.addVariable("", Attrs()));
-      return builder.addKind(builder.kindId(kind), operands, NodeId());
-    };
-    const NodeId of = add(forward), node = add(backward);
+    const NodeId of = addOverVariables(builder, forward), node = addOverVariables(builder, backward);
     DecomposeRule rule(builder, node, NodeId());
     rule.setForward(of);
     backward->op->decompose(rule);
@@ -256,11 +252,14 @@ Expected<std::shared_ptr<const DifferentiatedBody>> BodyGradients::find(Context 
                                                                         const Inference *inference,
                                                                         const BodyRequest &request,
                                                                         const GradientOptions &options) {
-  const std::tuple key(keyOf(body), inference, request);
-  if (auto known = rows.find(key); known != rows.end()) return known->second.found;
-  auto work = std::make_unique<BodyDifferentiation>(context, body, request, *this);
-  if (Error error = work->run(inference, options)) return error;
-  return (rows[key] = {body, std::move(*work).take()}).found;
+  using Found = std::shared_ptr<const DifferentiatedBody>;
+  Expected<const Found *> found = rows.find(body, inference, request, [&]() -> Expected<Found> {
+    auto work = std::make_unique<BodyDifferentiation>(context, body, request, *this);
+    if (Error error = work->run(inference, options)) return error;
+    return std::move(*work).take();
+  });
+  if (!found) return found.takeError();
+  return **found;
 }
 
 }  // namespace gradc

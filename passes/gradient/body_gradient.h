@@ -4,10 +4,9 @@
 
 #include "passes/gradient/gradient.h"
 
-#include "ir/graph/bodies.h"
-#include "ir/rules/grad_rule.h"
+#include "passes/rewrite/body_map.h"
 
-#include <map>
+#include "ir/rules/grad_rule.h"
 
 namespace gradc {
 
@@ -41,11 +40,7 @@ class BodyGradients {
                                                                  const GradientOptions &options);
 
  private:
-  struct Row {
-    Graph body;  // kept, so that no other body gets its address
-    std::shared_ptr<const DifferentiatedBody> found;
-  };
-  std::map<std::tuple<BodyKey, const Inference *, BodyRequest>, Row> rows;
+  BodyMap<std::shared_ptr<const DifferentiatedBody>, const Inference *, BodyRequest> rows;
 };
 
 /// buildGradient for a graph or a body in it.

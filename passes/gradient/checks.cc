@@ -194,29 +194,4 @@ Error checkNotConstant(const Graph &graph, ArrayRef<GradientHead> heads) {
       .at(heads.front().y.node);
 }
 
-AllTargets allTargets(const Graph &graph, const Inference *inference) {
-  // Read by at least one edge that is not a stop input, nor a mutated one.
-  BitVector flows(graph.numNodes());
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (graph.isVariable(NodeId(n))) continue;
-    const NodeKind &kind = graph.kind(NodeId(n));
-    ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (!kind.isStopped(i) && !kind.isMutated(i)) flows.set(inputs[i].node.value);
-  }
-  for (Value head : graph.heads()) flows.set(head.node.value);
-  AllTargets all;
-  for (NodeId n : listInputs(graph).args) {
-    DType type = inference ? inference->dtype[graph.firstEntry(n)] : DType::Unknown;
-    if (type != DType::Unknown && !isFloating(type))
-      all.skipped.push_back("'" + graph.name(n).str() + "' (" + dtypeName(type).str() + ")");
-    else if (isMarkedStopped(graph, n))
-      all.skipped.push_back("'" + graph.name(n).str() + "' (marked __stop_gradient__)");
-    else if (!flows[n.value])
-      all.skipped.push_back("'" + graph.name(n).str() + "' (read only where no gradient flows)");
-    else all.targets.push_back({Value{n}, Request::Write});
-  }
-  return all;
-}
-
 }  // namespace gradc

@@ -15,9 +15,7 @@ constexpr uint32_t kMaxAgain = 16;
 }  // namespace
 
 FluidNames::FluidNames(GraphBuilder &builder, const Graph &base, uint32_t order)
-    : builder(builder), numBase(base.numNodes()), order(order) {
-  for (uint32_t n = 0; n < numBase; ++n) taken.insert(base.name(NodeId(n)));
-}
+    : builder(builder), numBase(base.numNodes()), order(order), names(base, 0) {}
 
 std::string FluidNames::variable(Value entry) const {
   std::string name = builder.name(entry.node).str();
@@ -27,7 +25,7 @@ std::string FluidNames::variable(Value entry) const {
 // NAME-07: measured on three calls, `x@GRAD`, `grad/grad/x@GRAD`, `grad/grad/grad/x@GRAD`.
 void FluidNames::name(NodeId n, const std::string &wanted) {
   std::string candidate = wanted;
-  while (!taken.insert(candidate).second) candidate = again(wanted, attempts[wanted]++);
+  while (!names.add(candidate)) candidate = again(wanted, attempts[wanted]++);
   builder.setName(n, candidate, "");
 }
 
@@ -68,11 +66,8 @@ void FluidNames::nameRest() {
   for (uint32_t n = numBase; n < builder.numNodes(); ++n) {
     if (!isOpen(NodeId(n))) continue;
     NodeId origin = builder.origin(NodeId(n));
-    if (!origin.isValid()) continue;
-    uint32_t &k = counters[builder.name(origin)];
-    std::string wanted = (builder.name(origin) + "_backward_").str();
-    while (taken.contains(wanted + utostr(k))) ++k;
-    name(NodeId(n), wanted + utostr(k++));
+    if (origin.isValid())
+      builder.setName(NodeId(n), names.takeNumbered((builder.name(origin) + "_backward").str()), "");
   }
 }
 

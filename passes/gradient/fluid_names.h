@@ -7,6 +7,7 @@
 // prefixes names are numbered (`@<k>`), or many equal names would take cubic time.
 #pragma once
 
+#include "ir/graph/free_names.h"
 #include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -19,7 +20,7 @@ class FluidNames {
   /// Takes the names of `base` as given; `order` is that of the differentiation.
   FluidNames(GraphBuilder &builder, const Graph &base, uint32_t order);
 
-  void take(llvm::StringRef name) { taken.insert(name); }
+  void take(llvm::StringRef name) { names.add(name); }
   /// Names `gradient`, the whole gradient of `entry`. Nodes that have a name keep it, here and below. If several nodes
   /// are the gradient of one entry (copies), the first gets the name.
   void nameGradient(Value entry, Value gradient);
@@ -43,10 +44,9 @@ class FluidNames {
 
   GraphBuilder &builder;
   uint32_t numBase, order;
-  llvm::StringSet<> taken;
+  FreeNames names;
   llvm::StringSet<> gradients;         // variables whose gradients nameGradient has named
   llvm::StringMap<uint32_t> attempts;  // by wanted name: the next one
-  llvm::StringMap<uint32_t> counters;  // of nameRest, by the name of the user's node
 };
 
 /// The variable a name was made for (NAME-08): "x" of "x@GRAD", "x@GRAD@GRAD" and "grad/grad/x@GRAD@RENAME@block0@1";

@@ -6,10 +6,10 @@
 #include "passes/gradient/checks.h"
 
 #include "ir/base/out_of_memory.h"
-#include "passes/gradient/state.h"
+#include "passes/gradient/results.h"
+#include "passes/gradient/walk.h"
 
 #include "ir/base/error.h"
-#include "ir/op/attr_spec.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -98,26 +98,16 @@ Error checkScale(const GradientOptions &options) {
 
 }  // namespace
 
-Expected<Value> GradientState::scaled(Value v, NodeId origin) {
-  const OpDef *op = ctx.ops.find("_mul_scalar");
-  if (!op) return Failure(ErrorKind::UnknownOp, "the registry has no operator '_mul_scalar'");
-  std::string text;
-  raw_string_ostream os(text);
-  printAttr(os, options.lossScale);
-  Expected<NodeId> node = builder.add(*op, v, NodeSpec{"", ctx.attrs({{"scalar", os.str()}}), origin});
-  if (!node) return node.takeError();
-  return Value{*node};
-}
-
 /// A request that was checked, and what is known before the bodies are differentiated.
-struct Asked {
+struct CheckedRequest {
   GradientRequest request;
   std::vector<Value> tapped;
   std::optional<GradientTable> earlier;
 };
 
-LLVM_ATTRIBUTE_NOINLINE static Expected<Asked> check(Context &context, const Graph &graph,
-                                                     const GradientRequest &request, const GradientOptions &options) {
+LLVM_ATTRIBUTE_NOINLINE static Expected<CheckedRequest> check(Context &context, const Graph &graph,
+                                                              const GradientRequest &request,
+                                                              const GradientOptions &options) {
   if (Error error = checkScale(options)) return error;
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
@@ -126,20 +116,20 @@ LLVM_ATTRIBUTE_NOINLINE static Expected<Asked> check(Context &context, const Gra
     return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: the context has no operator for it");
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
-  return Asked{std::move(*checked), std::move(tapped), std::move(*earlier)};
+  return CheckedRequest{std::move(*checked), std::move(tapped), std::move(*earlier)};
 }
 
 LLVM_ATTRIBUTE_NOINLINE static Expected<GradientResult> differentiate(Context &context, const Graph &graph,
-                                                                      Asked &asked,
+                                                                      CheckedRequest &checked,
                                                                       const std::optional<SavingGraph> &saving,
                                                                       const GradientOptions &options,
                                                                       BodyGradients &bodies) {
   GradientOptions known = options;
   if (saving && saving->inference) known.inference = &*saving->inference;
   const Graph &base = saving ? saving->graph : graph;
-  auto state = std::make_unique<GradientState>(context, base, std::move(asked.earlier), asked.request, known);
+  auto state = std::make_unique<GradientState>(context, base, std::move(checked.earlier), checked.request, known);
   if (saving) state->flows = saving->flows;
-  for (Value v : asked.tapped) state->sums.tap(v);
+  for (Value v : checked.tapped) state->sums.tap(v);
   state->bodies = &bodies;
   if (Error error = HeadSeeder(*state).run()) return error;
   if (Error error = walkBackwards(*state)) return error;
@@ -149,12 +139,13 @@ LLVM_ATTRIBUTE_NOINLINE static Expected<GradientResult> differentiate(Context &c
 // Recursion through `saveValues` is as deep as bodies are nested, so large objects are not on the stack.
 Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
                                            const GradientOptions &options, BodyGradients &bodies) {
-  const std::unique_ptr<Expected<Asked>> asked(new Expected<Asked>(check(context, graph, request, options)));
-  if (!*asked) return asked->takeError();
+  const std::unique_ptr<Expected<CheckedRequest>> checked(
+      new Expected<CheckedRequest>(check(context, graph, request, options)));
+  if (!*checked) return checked->takeError();
   const std::unique_ptr<Expected<std::optional<SavingGraph>>> saving(
-      new Expected<std::optional<SavingGraph>>(saveValues(context, graph, (*asked)->request, options, bodies)));
+      new Expected<std::optional<SavingGraph>>(saveValues(context, graph, (*checked)->request, options, bodies)));
   if (!*saving) return saving->takeError();
-  return differentiate(context, graph, **asked, **saving, options, bodies);
+  return differentiate(context, graph, **checked, **saving, options, bodies);
 }
 
 Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
@@ -162,6 +153,38 @@ Expected<GradientResult> buildGradient(Context &context, const Graph &graph, con
   return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
     BodyGradients bodies;
     return buildGradientWith(context, graph, request, options, bodies);
+  });
+}
+
+AllTargets allTargets(const Graph &graph, const Inference *inference) {
+  // Read by at least one edge that is not a stop input, nor a mutated one.
+  BitVector flows(graph.numNodes());
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (graph.isVariable(NodeId(n))) continue;
+    const NodeKind &kind = graph.kind(NodeId(n));
+    ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!kind.isStopped(i) && !kind.isMutated(i)) flows.set(inputs[i].node.value);
+  }
+  for (Value head : graph.heads()) flows.set(head.node.value);
+  AllTargets all;
+  for (NodeId n : listInputs(graph).args) {
+    DType type = inference ? inference->dtype[graph.firstEntry(n)] : DType::Unknown;
+    if (type != DType::Unknown && !isFloating(type))
+      all.skipped.push_back("'" + graph.name(n).str() + "' (" + dtypeName(type).str() + ")");
+    else if (isMarkedStopped(graph, n))
+      all.skipped.push_back("'" + graph.name(n).str() + "' (marked __stop_gradient__)");
+    else if (!flows[n.value])
+      all.skipped.push_back("'" + graph.name(n).str() + "' (read only where no gradient flows)");
+    else all.targets.push_back({Value{n}, Request::Write});
+  }
+  return all;
+}
+
+Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph) {
+  return catchingBadAlloc("to read the gradient table", [&]() -> Expected<std::optional<GradientTable>> {
+    if (!graph.table().gradientFault.empty()) return Failure(ErrorKind::GraphAttr, graph.table().gradientFault);
+    return graph.table().gradient;
   });
 }
 

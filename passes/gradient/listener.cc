@@ -1,7 +1,7 @@
 // Finds which entry every generated node is a gradient of. Tested by tests/passes/gradient/gradient_listener_test.cc
 #include "passes/gradient/listener.h"
 
-#include "passes/rewrite/following_attrs.h"
+#include "passes/rewrite/inherited_attrs.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -40,7 +40,7 @@ bool Namer::isNewHash(StringRef name) {
 
 void Namer::lookUpEverything() {
   isRegular = false;
-  for (uint32_t n = 0; n < builder.numNodes(); ++n) taken.insert(builder.name(NodeId(n)));
+  for (uint32_t n = 0; n < builder.numNodes(); ++n) names.add(builder.name(NodeId(n)));
 }
 
 void Namer::nameRegularly(NodeId n, NodeId ofBase, StringRef suffix) {
@@ -55,15 +55,8 @@ void Namer::name(NodeId n, StringRef part1, StringRef part2) {
   scratch += part2;
   // A name with a marker may be a regular one.
   if (isRegular && (containsMarker(scratch) || !isNewHash(scratch))) lookUpEverything();
-  if (isRegular || taken.insert(scratch).second) return builder.setName(n, scratch.str(), "");
-  // Resumes where the last search for this name ended; from 1 again, many equal names would take quadratic time.
-  uint64_t &k = lastCounter[scratch];
-  do {
-    candidate = scratch;
-    candidate += '_';
-    candidate += utostr(++k);
-  } while (!taken.insert(candidate).second);
-  builder.setName(n, candidate.str(), "");
+  if (isRegular) return builder.setName(n, scratch.str(), "");
+  builder.setName(n, names.take(scratch), "");
 }
 
 void Namer::nameBackward(uint32_t first, uint32_t last, NodeId forward) {
@@ -74,7 +67,7 @@ void Namer::nameBackward(uint32_t first, uint32_t last, NodeId forward) {
   SmallString<24> suffix;
   for (uint32_t n = first; n < last; ++n) {
     if (!builder.name(NodeId(n)).empty()) continue;
-    suffix = "_backward";
+    suffix = kMarkers[0];
     if (unnamed > 1) {
       suffix += '_';
       suffix += utostr(k++);

@@ -10,11 +10,10 @@
 #include "ir/base/dense_map.h"
 #include "passes/gradient/gradient.h"
 
+#include "ir/graph/free_names.h"
 #include "ir/graph/graph_builder.h"
 
 #include "llvm/ADT/SmallString.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace gradc {
 
@@ -40,11 +39,10 @@ class Namer {
 
   GraphBuilder &builder;
   NamingStyle namingStyle;
-  bool isRegular;                                 // regular names are given without a look-up
-  DenseSet<uint64_t> hashes;                      // while isRegular: of the base's names and of irregular ones
-  llvm::StringSet<llvm::BumpPtrAllocator> taken;  // afterwards: every name
-  llvm::StringMap<uint64_t> lastCounter;          // by name that was taken
-  llvm::SmallString<64> scratch, candidate;
+  bool isRegular;             // regular names are given without a look-up
+  DenseSet<uint64_t> hashes;  // while isRegular: of the base's names and of irregular ones
+  FreeNames names;            // afterwards: every name
+  llvm::SmallString<64> scratch;
 };
 
 }  // namespace gradc

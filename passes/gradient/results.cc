@@ -1,12 +1,13 @@
 // The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side
 // table. `kSteps` lists the steps in order. Tested by tests/passes/gradient/gradient_test.cc
+#include "passes/gradient/results.h"
+
 #include "ir/base/dense_map.h"
 #include "passes/gradient/checks.h"
 #include "passes/gradient/listener.h"
-#include "passes/gradient/state.h"
 #include "passes/gradient/table.h"
 #include "passes/order/order_mutation.h"
-#include "passes/rewrite/following_attrs.h"
+#include "passes/rewrite/inherited_attrs.h"
 
 #include "ir/base/error.h"
 #include "ir/rules/verify.h"
@@ -30,7 +31,7 @@ struct Emission {
 /// Makes the gradient of every entry that was requested.
 class AnswerMaker {
  public:
-  explicit AnswerMaker(GradientState &state) : state(state), isHigher(state.order > 1), asked(state.options.unused) {}
+  explicit AnswerMaker(GradientState &state) : state(state), isHigher(state.order > 1), policy(state.options.unused) {}
 
   Error answer(ArrayRef<GradientTarget> targets, bool isRetained, std::vector<GradientSlot> &slots) {
     slots.reserve(targets.size());
@@ -48,10 +49,10 @@ class AnswerMaker {
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
     // HO-08: from the second order on, an identically vanishing gradient is not an error, and counts as unused where
     // `none` was requested.
-    const bool isNone = isHigher && asked == UnusedPolicy::None;
+    const bool isNone = isHigher && policy == UnusedPolicy::None;
     if (isRetained || (!isNone && !state.selection.isCut(state.graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
-    const UnusedPolicy unused = isHigher && asked == UnusedPolicy::Error ? UnusedPolicy::Zeros : asked;
+    const UnusedPolicy unused = isHigher && policy == UnusedPolicy::Error ? UnusedPolicy::Zeros : policy;
     if (unused == UnusedPolicy::Error)  // other policies allow a constant y, which a gradient may well be
       if (Error error = checkNotConstant(state.graph, state.request.heads)) return error;
     switch (unused) {
@@ -97,7 +98,7 @@ class AnswerMaker {
 
   GradientState &state;
   const bool isHigher;
-  const UnusedPolicy asked;
+  const UnusedPolicy policy;
   BitVector ancestors;
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> useCounts;  // gradient entry → times it became a head
 };
@@ -176,14 +177,14 @@ Error freezeGraph(Emission &e) {
 }
 
 Error inheritAttrs(Emission &e) {
-  if (!hasFollowingAttrs(e.state.graph)) return Error::success();
-  Expected<Frozen> frozen = withFollowingAttrs(e.state.ctx, std::move(e.frozen), e.state.numBase);
+  if (!hasInheritedAttrs(e.state.graph)) return Error::success();
+  Expected<Frozen> frozen = withInheritedAttrs(e.state.ctx, std::move(e.frozen), e.state.numBase);
   if (!frozen) return frozen.takeError();
   e.frozen = std::move(*frozen);
   return Error::success();
 }
 
-Error tellOfNodes(Emission &e) {
+Error callListener(Emission &e) {
   if (GradientListener *listener = e.state.options.listener)
     tellListener(*listener, e.frozen, e.state.numBase, e.gradients, e.state.ctx.ops.wellKnown);
   return Error::success();
@@ -256,8 +257,8 @@ Error attachTable(Emission &e) {
 }
 
 using Step = Error (*)(Emission &);
-constexpr Step kSteps[] = {answerRequest, listHeads,   listGradients,   nameFluid,       freezeGraph,
-                           inheritAttrs,  tellOfNodes, noteForwardPart, renumberAnswers, attachTable};
+constexpr Step kSteps[] = {answerRequest, listHeads,    listGradients,   nameFluid,       freezeGraph,
+                           inheritAttrs,  callListener, noteForwardPart, renumberAnswers, attachTable};
 
 // If the base graph has mistakes, so may the emitted one.
 [[maybe_unused]] bool isSound(const Emission &e) {

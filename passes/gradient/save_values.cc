@@ -5,12 +5,14 @@
 #include "passes/gradient/body_gradient.h"
 #include "passes/gradient/select.h"
 #include "passes/inference/backward_link.h"
+#include "passes/inference/carry.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
+#include "ir/op/hidden_keys.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -160,7 +162,7 @@ LLVM_ATTRIBUTE_NOINLINE BodyRequest requestOf(const NodeKind &kind, uint32_t b, 
 LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added,
                                                      ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
-  const std::optional<StringRef> known = kind.attrs.get("__saved__");
+  const std::optional<StringRef> known = kind.attrs.get(kSavedKey);
   const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
   const bool yieldsDecision = kind.flow->countOutput || kind.flow->decisionOutput || !kind.flow->isDecision(0);
   if (isNothing && yieldsDecision) return handle;
@@ -169,43 +171,34 @@ LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef
   std::string text = "(";
   for (StringRef count : counts) text += count.trim().str() + ",";
   text += added + ")";
-  return ctx.kindLike(kind, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), bodies);
+  return ctx.kindLike(kind, ctx.withAttrs(kind.attrs, {{kSavedKey, text}}), bodies);
 }
 
 class Saving {
  public:
   Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options,
          BodyGradients &known)
-      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), summaries(ctx),
-        rewriter(ctx, graph) {
+      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), summaries(ctx) {
     findLive(request.heads);
     findUseful(request);
   }
 
   Expected<std::optional<SavingGraph>> run() {
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      const NodeId n(id);
-      if (!isOnPath(n)) {
-        rewriter.copy(n);
-        continue;
-      }
-      Expected<KindRef> kind = differentiate(n);
-      if (!kind) return kind.takeError();
-      rewriter.copy(n, *kind);
-    }
-    return finish();
-  }
-
- private:
-  LLVM_ATTRIBUTE_NOINLINE Expected<std::optional<SavingGraph>> finish() {
+    Expected<Graph> made = withKinds(ctx, graph, [&](NodeId n) -> Expected<KindRef> {
+      return isOnPath(n) ? differentiate(n) : graph.kindHandle(n);
+    });
+    if (!made) return made.takeError();
     if (result.flows.empty()) return std::optional<SavingGraph>();
-    Expected<Rewritten> rewritten = std::move(rewriter).finish();
-    if (!rewritten) return rewritten.takeError();
-    result.graph = rewritten->graph;
-    carryInference();
+    result.graph = *made;
+    if (options.inference) {
+      std::vector<Value> source;
+      for (uint32_t n = 0; n < graph.numNodes(); ++n) source.push_back(Value{NodeId(n)});
+      result.inference = carry(*options.inference, graph, result.graph, source);
+    }
     return std::optional<SavingGraph>(std::move(result));
   }
 
+ private:
   bool isOnPath(NodeId n) const {
     if (!graph.kind(n).flow || !hasLiveOutput(n)) return false;
     return llvm::any_of(graph.inputs(n), [&](Value v) { return isUseful[graph.entry(v).value]; });
@@ -288,31 +281,12 @@ class Saving {
     return made->kind;
   }
 
-  void carryInference() {
-    const Inference *known = options.inference;
-    if (!known) return;
-    const Graph &made = result.graph;
-    Inference carried;
-    carried.shapes = known->shapes;
-    carried.shape = EntryMap<ShapeId>(made, kUnknownShape);
-    carried.dtype = EntryMap<DType>(made, DType::Unknown);
-    carried.storage = EntryMap<StorageKind>(made, StorageKind::Dense);
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-        const EntryId from(graph.firstEntry(NodeId(n)).value + o), to(made.firstEntry(NodeId(n)).value + o);
-        carried.shape[to] = known->shape[from], carried.dtype[to] = known->dtype[from];
-        carried.storage[to] = known->storage[from];
-      }
-    result.inference = std::move(carried);
-  }
-
   Context &ctx;
   const Graph &graph;
   const GradientOptions &options;
   BodyGradients &known;
   const Selection selection;
   RuleSummaries summaries;
-  GraphRewriter rewriter;
   BitVector isLive, isUseful;  // by entry
   SavingGraph result;
 };

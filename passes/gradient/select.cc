@@ -3,7 +3,7 @@
 #include "passes/gradient/select.h"
 
 #include "ir/op/attr_spec.h"
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 
 using namespace llvm;
 

@@ -46,10 +46,7 @@ class Selection {
 /// Whether a node of the file is marked as one whose outputs never get a gradient: `__stop_gradient__` (NG-01).
 bool isMarkedStopped(const Graph &graph, NodeId n);
 bool isMarkedStopped(const NodeKind &kind);
-/// Marks of nodes whose gradients pass a tap; the second is on the tap as well
-/// (passes/gradient/higher_order/stop_inside.h).
-inline constexpr llvm::StringLiteral kTapMark = "__tap_gradient__", kRetainMark = "__retain_gradient__";
-/// The outputs of nodes with either mark.
+/// The outputs of nodes with kTapMark or kRetainMark.
 std::vector<Value> tappedEntries(const Graph &graph);
 
 /// Nodes from which some y is reached along data edges.

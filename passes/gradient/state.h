@@ -50,12 +50,4 @@ struct GradientState {
   BodyGradients *bodies = nullptr;     // of this gradient; never null in the walk
 };
 
-/// Turns the contributions of every entry into contributions of what its node reads, from the last y to the first node.
-/// E-02, and errors of the operators' rules.
-llvm::Error walkBackwards(GradientState &state);
-
-/// Makes the answer for every requested entry and freezes the graph; consumes the builder of `state`. E-01, E-05 and
-/// errors of freezing.
-llvm::Expected<GradientResult> finishGradient(GradientState &state);
-
 }  // namespace gradc

@@ -3,7 +3,6 @@
 #include "passes/gradient/state.h"
 
 #include "ir/base/error.h"
-#include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -90,13 +89,6 @@ GradientTable gradientTableOf(const GradientState &state, const GradientResult &
   if (!options.gradientOnly)
     table.numForwardHeads = earlier ? earlier->numForwardHeads : static_cast<uint32_t>(forward.heads().size());
   return table;
-}
-
-Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph) {
-  return catchingBadAlloc("to read the gradient table", [&]() -> Expected<std::optional<GradientTable>> {
-    if (!graph.table().gradientFault.empty()) return Failure(ErrorKind::GraphAttr, graph.table().gradientFault);
-    return graph.table().gradient;
-  });
 }
 
 }  // namespace gradc

@@ -1,12 +1,13 @@
 // The walk of the gradient pass (§3): visits nodes backwards and applies each one's rule, or walks through its
 // decomposition. Tested by tests/passes/gradient/gradient_test.cc
-#include "passes/gradient/state.h"
+#include "passes/gradient/walk.h"
+
 #include "passes/gradient/walk_order.h"
 #include "passes/rewrite/decomposition_limits.h"
 
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/grad_rule.h"
 
 #include "llvm/ADT/StringExtras.h"

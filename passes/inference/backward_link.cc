@@ -4,6 +4,7 @@
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
+#include "passes/rewrite/placeholders.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -14,20 +15,15 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// A node of the kind over placeholder variables, with placeholder head gradients. Their ids are consecutive, so an
-// operand's id shows what it is.
+// A node of the kind over placeholder variables, then placeholder head gradients: an operand's id shows what it is.
 struct Placeholders {
-  Placeholders(Context &ctx, const KindRef &kind) : builder(ctx) {
-    const NodeKind &k = *kind;
-    SmallVector<Value, 8> inputs;
-    for (uint32_t i = 0; i < k.numInputs; ++i) inputs.push_back(builder.addVariable("", Attrs()));
-    for (uint32_t i = 0; i < k.numOutputs; ++i) heads.push_back(builder.addVariable("", Attrs()));
-    node = builder.addKind(kind, inputs, NodeId());
+  Placeholders(Context &ctx, const KindRef &kind) : builder(ctx), node(addOverVariables(builder, kind)) {
+    for (uint32_t i = 0; i < kind->numOutputs; ++i) heads.push_back(builder.addVariable("", Attrs()));
   }
 
   GraphBuilder builder;
-  SmallVector<Value, 4> heads;
   NodeId node;
+  SmallVector<Value, 4> heads;
 };
 
 // Links the operands that are entries of the forward node or its head gradients.
@@ -35,12 +31,11 @@ BackwardLink linkOf(const Placeholders &p, NodeId emitted) {
   BackwardLink link;
   link.kind = p.builder.kindHandle(emitted);
   ArrayRef<Value> operands = p.builder.inputs(emitted);
-  const uint32_t numInputs = static_cast<uint32_t>(p.builder.inputs(p.node).size());
   for (uint32_t k = 0; k < operands.size(); ++k) {
     const NodeId n = operands[k].node;
     if (n == p.node) link.fromOutputs.push_back({k, operands[k].index});
-    else if (n.value < numInputs) link.fromInputs.push_back({k, n.value});
-    else if (n < p.node) link.fromOutputs.push_back({k, n.value - numInputs});
+    else if (n < p.node) link.fromInputs.push_back({k, n.value});
+    else if (n.value - p.node.value <= p.heads.size()) link.fromOutputs.push_back({k, n.value - p.node.value - 1});
   }
   return link;
 }

@@ -4,12 +4,15 @@
 
 #include "ir/base/count_of.h"
 #include "ir/base/out_of_memory.h"
+#include "ir/op/hidden_keys.h"
 
+#include "passes/inference/carry.h"
 #include "passes/inference/gradient_shapes.h"
 #include "passes/inference/head_checks.h"
 #include "passes/inference/infer_bodies.h"
 #include "passes/inference/infer_errors.h"
 #include "passes/inference/infer_lattices.h"
+#include "passes/inference/infer_storage.h"
 #include "passes/inference/propagate.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -27,10 +30,7 @@ class Inferrer {
         table(options.forward ? std::make_shared<ShapeTable>(*options.forward->shapes)
                               : std::make_shared<ShapeTable>()),
         bodies(summaries, table, zeroIsUnknown()) {
-    result.shapes = table;
-    result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
-    result.dtype = EntryMap<DType>(graph, DType::Unknown);
-    result.storage = EntryMap<StorageKind>(graph, StorageKind::Dense);
+    result = unknownInference(graph, table);
     if (options.forward) takeForward(*options.forward);
   }
 
@@ -66,11 +66,7 @@ class Inferrer {
     assert(forward.shape.size() <= graph.numEntries() && "the forward graph is a prefix of this one");
     firstEntry = static_cast<uint32_t>(forward.shape.size());
     while (firstNode < graph.numNodes() && graph.firstEntry(NodeId(firstNode)).value < firstEntry) ++firstNode;
-    for (uint32_t e = 0; e < firstEntry; ++e) {
-      result.shape[EntryId(e)] = forward.shape[EntryId(e)];
-      result.dtype[EntryId(e)] = forward.dtype[EntryId(e)];
-      result.storage[EntryId(e)] = forward.storage[EntryId(e)];
-    }
+    for (uint32_t e = 0; e < firstEntry; ++e) setEntry(result, EntryId(e), forward, EntryId(e));
   }
 
   bool zeroIsUnknown() const {
@@ -215,7 +211,7 @@ class Inferrer {
     Expected<VariableHints> hints = hintsOf(graph, n, zeroIsUnknown());
     if (!hints) return hints.takeError();
     if (!hints->dims.empty())
-      if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get("__shape__"))) return error;
+      if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get(kShapeKey))) return error;
     if (result.dtype[e] == DType::Unknown) result.dtype[e] = hints->dtype;
     return Error::success();
   }
@@ -224,7 +220,7 @@ class Inferrer {
     ShapeRef current = result.shapeOf(e);
     DimsBuffer merged(dims.begin(), dims.end());
     if (current.hasRank() && !mergeDims(merged, current.dims()))
-      return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '__shape__' is \"" + text +
+      return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '" + kShapeKey + "' is \"" + text +
                                              "\", but the given shape is " + toString(current))
           .at(n);
     return seedShape(n, merged);
@@ -351,6 +347,11 @@ Graph annotate(const Graph &graph, const Inference &inference) {
   GraphTable table = graph.table();
   table.entries = std::move(notes);
   return graph.withTable(std::move(table));
+}
+
+const Inference *Inference::body(NodeId n, size_t b) const {
+  auto at = llvm::lower_bound(bodies, n, [](const NodeBodies &row, NodeId key) { return row.node < key; });
+  return at != bodies.end() && at->node == n && b < at->bodies.size() ? at->bodies[b].get() : nullptr;
 }
 
 }  // namespace gradc

@@ -3,10 +3,12 @@
 
 #include "passes/inference/infer_errors.h"
 #include "passes/inference/infer_lattices.h"
+#include "passes/inference/infer_storage.h"
 #include "passes/inference/propagate.h"
 
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
+#include "ir/op/hidden_keys.h"
 
 using namespace llvm;
 
@@ -45,24 +47,19 @@ template <class P> void tieStates(const BodyFlow &flow, const Graph &body, P &pr
 
 Expected<VariableHints> hintsOf(const Graph &graph, NodeId n, bool zeroIsUnknown) {
   VariableHints hints;
-  if (std::optional<StringRef> text = graph.attrs(n).get("__shape__")) {
+  if (std::optional<StringRef> text = graph.attrs(n).get(kShapeKey)) {
     Dims parsed;
     ParamsArena arena;
-    if (!parseAttr(*text, arena, parsed)) return badHint(graph, n, "__shape__", *text, "a tuple of int");
+    if (!parseAttr(*text, arena, parsed)) return badHint(graph, n, kShapeKey, *text, "a tuple of int");
     // An empty tuple is how MXNet spells that nothing is known.
     for (int64_t dim : parsed) hints.dims.push_back(dim == 0 && zeroIsUnknown ? kUnknownDim : dim);
   }
-  if (std::optional<StringRef> text = graph.attrs(n).get("__dtype__")) {
+  if (std::optional<StringRef> text = graph.attrs(n).get(kDTypeKey)) {
     std::optional<DType> type = parseDType(*text);
-    if (!type) return badHint(graph, n, "__dtype__", *text, "a type name or code");
+    if (!type) return badHint(graph, n, kDTypeKey, *text, "a type name or code");
     hints.dtype = *type;
   }
   return hints;
-}
-
-const Inference *Inference::body(NodeId n, size_t b) const {
-  auto at = llvm::lower_bound(bodies, n, [](const NodeBodies &row, NodeId key) { return row.node < key; });
-  return at != bodies.end() && at->node == n && b < at->bodies.size() ? at->bodies[b].get() : nullptr;
 }
 
 template <> BodyInferrer::Rows<ShapeId> &BodyInferrer::rows<ShapeId>() { return shapeRows; }
@@ -80,7 +77,7 @@ template <> Error BodyInferrer::seed<ShapeId>(const Graph &body, ArrayRef<ShapeI
     const bool agrees = shape == kUnknownShape || mergeDims(dims, table[shape].dims());
     const std::optional<ShapeId> hinted = table.intern(dims);
     if (!agrees || !hinted)
-      return badHint(body, inputs[i], "__shape__", *body.attrs(inputs[i]).get("__shape__"),
+      return badHint(body, inputs[i], kShapeKey, *body.attrs(inputs[i]).get(kShapeKey),
                      "a tuple that agrees with " + toString(table[shape]));
     shape = *hinted;
   }
@@ -96,7 +93,7 @@ template <> Error BodyInferrer::seed<DType>(const Graph &body, ArrayRef<DType> i
     if (!hints) return hints.takeError();
     if (type == DType::Unknown) type = hints->dtype;
     if (hints->dtype != DType::Unknown && hints->dtype != type)
-      return badHint(body, inputs[i], "__dtype__", *body.attrs(inputs[i]).get("__dtype__"),
+      return badHint(body, inputs[i], kDTypeKey, *body.attrs(inputs[i]).get(kDTypeKey),
                      "a type that agrees with " + std::string(dtypeName(type)));
   }
   return Error::success();

@@ -20,10 +20,6 @@ struct VariableHints {
 /// BadHint for `__shape__` or `__dtype__` that does not parse.
 llvm::Expected<VariableHints> hintsOf(const Graph &graph, NodeId variable, bool zeroIsUnknown);
 
-/// Fills in the storage of the variables from `firstNode` on. Refused: what spells no storage [bad_hint], and a read of
-/// storage other than dense, by an operator or as a head [storage].
-llvm::Error readStorage(const Graph &graph, uint32_t firstNode, EntryMap<StorageKind> &storage);
-
 template <class Element> inline constexpr Element kUnknownEntry{};
 template <> inline constexpr ShapeId kUnknownEntry<ShapeId> = kUnknownShape;
 template <> inline constexpr DType kUnknownEntry<DType> = DType::Unknown;
@@ -37,9 +33,7 @@ class BodyInferrer {
       : summaries(summaries), tableHandle(std::move(table)), table(*tableHandle), zeroIsUnknown(zeroIsUnknown) {}
 
   /// The entries of a body, given what is known of its inputs and heads.
-  template <class Element> struct Row {
-    EntryMap<Element> entries;
-  };
+  template <class Element> struct Row { EntryMap<Element> entries; };
 
   /// Refines what is known of body b of node n; errors have the path from `graph` down.
   template <class Element>

@@ -1,6 +1,7 @@
-// Storage of variables, as their attributes and the graph's annotation give it. Tested by tests/passes/infer_test.cc
-#include "passes/inference/infer_bodies.h"
+#include "passes/inference/infer_storage.h"
 
+#include "ir/base/error.h"
+#include "ir/op/hidden_keys.h"
 #include "passes/inference/infer_errors.h"
 
 using namespace llvm;
@@ -32,10 +33,10 @@ class StorageReader {
   }
 
   Error seedFromAttrs(NodeId n) {
-    const std::optional<StringRef> text = graph.attrs(n).get("__storage_type__");
+    const std::optional<StringRef> text = graph.attrs(n).get(kStorageKey);
     int64_t code;
     if (!text || (!text->getAsInteger(10, code) && set(graph.firstEntry(n), code))) return Error::success();
-    return badHint(graph, n, "__storage_type__", *text, "-1, 0, 1 or 2");
+    return badHint(graph, n, kStorageKey, *text, "-1, 0, 1 or 2");
   }
 
   // Returns whether this is the code of a storage.

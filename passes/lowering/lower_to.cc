@@ -4,19 +4,19 @@
 
 #include "ir/base/dense_map.h"
 #include "passes/lowering/emitted_entries.h"
-#include "passes/lowering/kept_names.h"
-#include "passes/lowering/kept_writes.h"
 #include "passes/lowering/lowering_errors.h"
-#include "passes/lowering/told_shapes.h"
+#include "passes/lowering/restated_attrs.h"
+#include "passes/lowering/write_order.h"
 #include "passes/rewrite/decomposition_limits.h"
-#include "passes/rewrite/following_attrs.h"
+#include "passes/rewrite/body_map.h"
+#include "passes/rewrite/inherited_attrs.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/grad_rule.h"
 #include "ops/control/rebody.h"
 
@@ -29,13 +29,12 @@ namespace gradc {
 namespace {
 
 struct LoweredBody {
-  Graph from;  // kept, so that no other body gets its key
   Graph graph;
-  std::vector<uint32_t> was;  // by input: the input of `from` that it was
+  std::vector<uint32_t> was;  // by input: the input of the body that it was
 };
 // Each body is lowered once, however many nodes have it; when needs are listed, once for each operator that they are
 // listed for.
-using LoweredBodies = std::map<std::tuple<BodyKey, const Inference *, const OpDef *>, LoweredBody>;
+using LoweredBodies = BodyMap<LoweredBody, const Inference *, const OpDef *>;
 
 class Lowering {
  public:
@@ -43,7 +42,7 @@ class Lowering {
            bool isBody = false)
       : ctx(ctx), graph(graph), target(target), known(known), isBody(isBody), bodies(bodies), rewriter(ctx, graph),
         builder(rewriter.builder()), entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()),
-        at(graph, NodeId()), loose(graph), names(graph, 0) {
+        at(graph, NodeId()), endangered(graph), names(graph, 0) {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
     for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
@@ -95,7 +94,7 @@ class Lowering {
     SmallVector<bool, 4> wanted;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) wanted.push_back(isRead[graph.firstEntry(n).value + o]);
     if (Error error = open(at[n], forwardOf(n), wanted)) return error;
-    if (Error error = workOff()) return error;
+    if (Error error = drain()) return error;
     SmallVector<Value, 4> outputs;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
@@ -104,11 +103,11 @@ class Lowering {
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     const bool hasForward = forwardOf(n).isValid();
     SmallVector<NodeId, 16> waiting(made);
-    if (!deps.empty() && !hasForward) letOperandsWait(waiting);
+    if (!deps.empty() && !hasForward) addWaitingCopies(waiting);
     nameNodes(outputs, first);
     // A gradient operator waits for its forward node, which in a body may be needed by nothing else.
-    const bool waitsInVain = isBody && hasForward && graph.kind(deps[0]).mutated.isEmpty();
-    if (!waitsInVain) return rewriter.replace(n, outputs, made, waiting), Error::success();
+    const bool isUselessWait = isBody && hasForward && graph.kind(deps[0]).mutated.isEmpty();
+    if (!isUselessWait) return rewriter.replace(n, outputs, made, waiting), Error::success();
     rewriter.replace(n, outputs, {});
     for (NodeId dep : deps.drop_front())
       if (const NodeId earlier = rewriter(dep); earlier.isValid())
@@ -119,7 +118,7 @@ class Lowering {
   // `waiting` are to get the dependencies of the node that they replace. A gradient operator without a forward node
   // would take the first of them for one: a copy of what it reads waits in its place. One that reads nothing has
   // nothing to wait for.
-  void letOperandsWait(SmallVectorImpl<NodeId> &waiting) {
+  void addWaitingCopies(SmallVectorImpl<NodeId> &waiting) {
     waiting.clear();
     for (NodeId emitted : std::exchange(made, {})) {
       const bool takesForward = builder.kind(emitted).op->flags.isBackward && !entries.forward(emitted).isValid();
@@ -136,19 +135,19 @@ class Lowering {
 
   void keepWritesOf(NodeId n, SmallVectorImpl<Value> &outputs) {
     SmallVector<NodeId, 4> dropped;
-    auto addLoose = [&](NodeId old) {
-      if (loose.isLoose.empty() || !loose.isLoose[old.value] || graph.isVariable(old)) return;
+    auto addEndangered = [&](NodeId old) {
+      if (endangered.mayLoseReaders.empty() || !endangered.mayLoseReaders[old.value] || graph.isVariable(old)) return;
       if (const NodeId now = rewriter(old); now.isValid()) dropped.push_back(now);
     };
-    for (Value v : graph.inputs(n)) addLoose(v.node);
-    if (made.empty()) for_each(graph.controlDeps(n), addLoose);
-    SmallVector<Value *, 4> read, held;
+    for (Value v : graph.inputs(n)) addEndangered(v.node);
+    if (made.empty()) for_each(graph.controlDeps(n), addEndangered);
+    SmallVector<Value *, 4> read, alwaysRead;
     for (uint32_t o = 0, e = graph.firstEntry(n).value; o < outputs.size(); ++o, ++e) {
       if (!outputs[o].isValid() || !isRead[e]) continue;
       read.push_back(&outputs[o]);
-      if (!loose.isHeld.empty() && loose.isHeld[e]) held.push_back(&outputs[o]);
+      if (!endangered.isAlwaysRead.empty() && endangered.isAlwaysRead[e]) alwaysRead.push_back(&outputs[o]);
     }
-    keepWrites(builder, order, {made, held.empty() ? read : held, isWaitedFor[n.value]}, dropped);
+    keepWrites(builder, order, {made, alwaysRead.empty() ? read : alwaysRead, isWaitedFor[n.value]}, dropped);
   }
 
   // The forward node of a gradient operator in the builder: its copy, or its draft if it was replaced.
@@ -213,21 +212,23 @@ class Lowering {
 
   Expected<const LoweredBody *> lowerBody(const Graph &body, const Inference *inference) {
     const OpDef *const op = needs ? listedFor() : nullptr;
-    const std::tuple<BodyKey, const Inference *, const OpDef *> key{keyOf(body), inference, op};
-    if (auto made = bodies.find(key); made != bodies.end()) return &made->second;
+    return bodies.find(body, inference, op, [&] { return makeBody(body, inference, op); });
+  }
+
+  Expected<LoweredBody> makeBody(const Graph &body, const Inference *inference, const OpDef *op) {
     Lowering inside(ctx, body, target, inference, bodies, true);
     inside.needs = needs;
     inside.around = op;
     if (Error error = inside.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(inside).finish();
     if (!lowered) return lowered.takeError();
-    LoweredBody made{body, lowered->graph, {}};
+    LoweredBody made{lowered->graph, {}};
     std::vector<uint32_t> position(made.graph.numNodes());
     const std::vector<NodeId> before = bodyInputs(body);
     for (uint32_t i = 0; i < before.size(); ++i)
       if (const NodeId to = lowered->newId[before[i].value]; to.isValid()) position[to.value] = i;
     for (NodeId input : bodyInputs(made.graph)) made.was.push_back(position[input.value]);
-    return &(bodies[key] = std::move(made));
+    return made;
   }
 
   const TargetRow *rowOf(StringRef op) const {
@@ -244,14 +245,14 @@ class Lowering {
     Level level{node, builder.numNodes(), 0, made.size(), {}};
     const TargetRow *row = rowOf(op.name);
     if (row)
-      if (Error error = apply(row->rule, forward, wanted, level)) return unmet(std::move(error), node);
+      if (Error error = apply(row->rule, forward, wanted, level)) return unsupported(std::move(error), node);
     if (level.outputs.empty()) {
-      if (!op.decompose) return unmet(lackingOperator(site(), op), node);
-      if (Error error = apply(op.decompose, forward, wanted, level)) return unmet(std::move(error), node);
+      if (!op.decompose) return unsupported(lackingOperator(site(), op), node);
+      if (Error error = apply(op.decompose, forward, wanted, level)) return unsupported(std::move(error), node);
     }
     for (size_t o = 0; o < wanted.size(); ++o)
       if (wanted[o] && !(o < level.outputs.size() && level.outputs[o].isValid()))
-        return unmet(unansweredOutput(site(), op, o), node);
+        return unsupported(unansweredOutput(site(), op, o), node);
     level.last = builder.numNodes();
     entries.addUpTo(level.last);
     for (uint32_t m = level.next; m < level.last; ++m)
@@ -284,7 +285,7 @@ class Lowering {
     return Error::success();
   }
 
-  Error workOff() {
+  Error drain() {
     while (!levels.empty()) {
       Level &level = levels.back();
       if (level.next < level.last) {
@@ -300,7 +301,7 @@ class Lowering {
     return Error::success();
   }
 
-  // What the replaced node says about its gradient (ir/op/gradient_marks.h) holds for its outputs, whatever yields them
+  // What the replaced node says about its gradient (ir/op/hidden_keys.h) holds for its outputs, whatever yields them
   // now.
   Error keepMarks(Level &level) {
     SmallVector<AttrText, 2> marks;
@@ -333,14 +334,15 @@ class Lowering {
     Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m), NodeId());
     if (!kind) return kind.takeError();
     if (*kind != builder.kindHandle(m)) builder.setKind(m, builder.kindId(*kind));
-    if (!isKept(builder.kindId(m), entries.forward(m)) ||
-        !hasOutputs(builder.kind(m), [&](uint32_t o) { return entries.isRead(Value{m, static_cast<uint16_t>(o)}); })) {
+    if (!isKept(builder.kindId(m), entries.forward(m)) || !hasOutputs(builder.kind(m), [&](uint32_t o) {
+          return entries.isRead(Value{m, static_cast<uint16_t>(o)});
+        })) {
       SmallVector<bool, 4> wanted;
       for (uint32_t o = 0; o < builder.numOutputs(m); ++o)
         wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
       return open(m, entries.forward(m), wanted);
     }
-    kind = withFollowingAttrsOf(ctx, *kind, graph.attrs(current));  // NAME-11
+    kind = withInheritedAttrsOf(ctx, *kind, graph.attrs(current));  // NAME-11
     if (!kind) return kind.takeError();
     builder.setKind(m, builder.kindId(*kind));
     order.note(m, made.size(), made.size() + 1);
@@ -363,7 +365,7 @@ class Lowering {
   const OpDef *listedFor() const { return around ? around : graph.op(current); }
 
   // Returns the error; when needs are listed, notes it there instead, and the node stays.
-  Error unmet(Error error, NodeId node) {
+  Error unsupported(Error error, NodeId node) {
     if (!needs) return error;
     const OpDef &op = *builder.kind(node).op;
     OperatorNeeds &row = (*needs)[listedFor()];
@@ -392,11 +394,11 @@ class Lowering {
   std::vector<Answer> answers;  // by kind
   NodeId current;               // the old node that is being replaced
   SmallVector<Level, 8> levels;
-  SmallVector<NodeId, 16> made;  // the nodes that replace it
-  EmittedOrder order;            // of these nodes
-  const LooseWrites loose;       // of the graph
-  BitVector isWaitedFor;         // waitedForNodes
-  FreeNames names;               // NAME-09
+  SmallVector<NodeId, 16> made;       // the nodes that replace it
+  EmittedOrder order;                 // of these nodes
+  const EndangeredWrites endangered;  // of the graph
+  BitVector isWaitedFor;              // waitedForNodes
+  FreeNames names;                    // NAME-09
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
   const OpDef *around = nullptr;  // in a body, when needs are listed: the operator they are listed for
 };
@@ -410,9 +412,9 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     if (Error error = lowering.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(lowering).finish();
     if (!lowered) return lowered.takeError();
-    Expected<Graph> told = known ? keepToldShapes(context, graph, *known, *lowered) : lowered->graph;
-    if (!told) return told;
-    Expected<Graph> ordered = orderWrites(context, graph, *told);
+    Expected<Graph> restated = known ? restateShapes(context, graph, *known, *lowered) : lowered->graph;
+    if (!restated) return restated;
+    Expected<Graph> ordered = orderWrites(context, graph, *restated);
     if (!ordered) return ordered;
     Expected<Graph> named = keepHeadNames(context, graph, *ordered);
     if (!named || !target.adjustTable) return named;

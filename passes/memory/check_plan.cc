@@ -1,10 +1,8 @@
-// The independent checker of memory plans: replays the schedule byte range by byte range and shares nothing with the
-// planner but the plan itself (MEM-03) and the sizes that kernels request.
-//
 // Live ranges are kept by offset. An output may be written only to bytes that no live entry owns, except the bytes of
 // the input that it takes over by a declared pair: then nothing may read that input, or anything sharing its bytes,
-// again, unless the pair is an identity. Tested by tests/passes/check_plan_test.cc
-#include "passes/memory/flow_plans.h"
+// again, unless the pair is an identity.
+#include "passes/memory/check_plan.h"
+
 #include "passes/memory/workspace.h"
 #include "passes/order/requests.h"
 
@@ -291,14 +289,6 @@ Error replayPlan(const Graph &graph, const Inference &inference, const RequestTa
                  const PlanOptions &options) {
   return catchingBadAlloc("to check the memory plan",
                           [&]() -> Error { return PlanReplay(graph, inference, requests, plan, options).run(); });
-}
-
-Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
-                const PlanOptions &given) {
-  PlanOptions options = given;
-  options.flows = &plan.flows;
-  if (Error error = replayPlan(graph, inference, requests, plan, options)) return error;
-  return checkFlowPlans(graph, plan.flows);
 }
 
 }  // namespace gradc

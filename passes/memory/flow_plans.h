@@ -1,4 +1,4 @@
-// Plans of bodies, which a node with a flow runs in its workspace. Used by plan_memory.cc and check_plan.cc.
+// Plans of bodies, which a node with a flow runs in its workspace. Used by passes/memory/plan_memory.cc.
 #pragma once
 
 #include "passes/memory/plan_memory.h"
@@ -28,9 +28,6 @@ class FlowPlanner {
   std::map<Key, std::shared_ptr<const BodyPlan>> plans;
 };
 
-/// checkPlan of one graph without the bodies of its nodes; `options.flows` has their workspaces.
-llvm::Error replayPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
-                       const MemoryPlan &plan, const PlanOptions &options);
 /// BadPlan where the plan of a body is wrong, or does not fit into the workspace of its node.
 llvm::Error checkFlowPlans(const Graph &graph, const std::vector<FlowPlan> &flows);
 

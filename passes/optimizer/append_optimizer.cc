@@ -5,6 +5,7 @@
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/graph_builder.h"
+#include "ir/op/hidden_keys.h"
 #include "passes/gradient/naming.h"
 #include "passes/gradient/table.h"
 #include "passes/optimizer/optimizer_operators.h"
@@ -94,7 +95,7 @@ class Appending {
   }
 
   Value addNumber(StringRef name) {
-    const Value number = builder.addVariable("", context.attrs({{"__shape__", "(1,)"}}));
+    const Value number = builder.addVariable("", context.attrs({{kShapeKey, "(1,)"}}));
     namer.name(number.node, "", name);
     return number;
   }
@@ -106,7 +107,7 @@ class Appending {
 
   /// MXNet does not infer that the states of its own operators are dense.
   Attrs stateAttrs() const {
-    const AttrText rows[] = {{"__init__", "[\"zero\", {}]"}, {"__storage_type__", "0"}};
+    const AttrText rows[] = {{kInitKey, "[\"zero\", {}]"}, {kStorageKey, "0"}};
     return context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1));
   }
 
@@ -134,7 +135,7 @@ class Appending {
 
   /// The parameter in float32.
   Value addMaster(const Target &target, Step &taken) {
-    const AttrText rows[] = {{"__dtype__", "0"}, {"__storage_type__", "0"}};
+    const AttrText rows[] = {{kDTypeKey, "0"}, {kStorageKey, "0"}};
     const Value master =
         builder.addVariable("", context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1)));
     namer.name(master.node, graph.name(target.parameter), "_weight32");

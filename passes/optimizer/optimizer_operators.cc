@@ -1,6 +1,7 @@
 #include "passes/optimizer/optimizer_operators.h"
 
 #include "ir/base/error.h"
+#include "ir/op/hidden_keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -109,9 +110,9 @@ std::string OptimizerOperators::ownAttrs() const {
 
 Expected<Attrs> OptimizerOperators::attrs(const OpDef &op, const Graph &graph, NodeId parameter) const {
   const double fallback = defaultDecay(options->decayRule, graph.name(parameter));
-  Expected<double> decay = multiplier(graph, parameter, "__wd_mult__", fallback);
+  Expected<double> decay = multiplier(graph, parameter, kDecayFactorKey, fallback);
   if (!decay) return decay.takeError();
-  Expected<double> factor = multiplier(graph, parameter, "__lr_mult__", 1);
+  Expected<double> factor = multiplier(graph, parameter, kRateFactorKey, 1);
   if (!factor) return factor.takeError();
   const std::pair<StringRef, std::optional<double>> numbers[] = {{"wd", options->weightDecay * *decay},
                                                                  {"rescale_grad", options->rescale},

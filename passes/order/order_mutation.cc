@@ -3,6 +3,7 @@
 #include "passes/order/order_mutation.h"
 
 #include "passes/order/variable_accesses.h"
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/dense_map.h"
@@ -13,8 +14,6 @@
 #include "ir/rules/verify.h"
 
 #include "llvm/ADT/STLExtras.h"
-
-#include <map>
 
 using namespace llvm;
 
@@ -234,43 +233,19 @@ class BodyOrder {
   /// The graph with the bodies of its nodes in order; ids stay.
   Expected<Graph> run(const Graph &graph) {
     if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return overwritesInside(*kind); })) return graph;
-    GraphRewriter rewriter(ctx, graph);
-    bool isChanged = false;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-      Expected<KindRef> kind = kindOf(graph, NodeId(n));
-      if (!kind) return kind.takeError();
-      const bool isOther = *kind != graph.kindHandle(NodeId(n));
-      if (isOther) rewriter.copy(NodeId(n), *kind);
-      else rewriter.copy(NodeId(n));
-      isChanged |= isOther;
-    }
-    if (!isChanged) return graph;
-    Expected<Rewritten> made = std::move(rewriter).finish();
-    if (!made) return made.takeError();
-    return made->graph;
+    return withKinds(ctx, graph, [&](NodeId n) -> Expected<KindRef> {
+      const KindRef &kind = graph.kindHandle(n);
+      if (!overwritesInside(*kind)) return kind;
+      return withRewrittenBodies(ctx, kind, [&](uint32_t b) -> Expected<Graph> {
+        const Graph &body = kind->bodies[b];
+        Expected<const Graph *> made = ordered.find(body, [&] { return order(body); });
+        if (!made) return withinBody(made.takeError(), graph, n, b);
+        return **made;
+      });
+    });
   }
 
  private:
-  Expected<KindRef> kindOf(const Graph &graph, NodeId n) {
-    const KindRef &handle = graph.kindHandle(n);
-    if (!overwritesInside(*handle)) return handle;
-    SmallVector<Graph, 3> bodies;
-    bool isChanged = false;
-    for (uint32_t b = 0; b < handle->bodies.size(); ++b) {
-      const Graph &body = handle->bodies[b];
-      auto [at, isNew] = ordered.try_emplace(keyOf(body), body, body);
-      if (isNew) {
-        Expected<Graph> made = order(body);
-        if (!made) return withinBody(made.takeError(), graph, n, b);
-        at->second.second = *made;
-      }
-      isChanged |= keyOf(at->second.second) != keyOf(body);
-      bodies.push_back(at->second.second);
-    }
-    if (!isChanged) return handle;
-    return ctx.kindLike(*handle, handle->attrs, bodies);
-  }
-
   Expected<Graph> order(const Graph &body) {
     Expected<Graph> inside = run(body);
     if (!inside) return inside;
@@ -286,8 +261,7 @@ class BodyOrder {
 
   Context &ctx;
   const OverwrittenPolicy policy;
-  std::map<BodyKey, std::pair<Graph, Graph>>
-      ordered;  // the body, kept so that no other gets its key, and what it became
+  BodyMap<Graph> ordered;
 };
 
 Error checkNodes(const Graph &graph, const Schedule &schedule) {

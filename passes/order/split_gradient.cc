@@ -1,6 +1,7 @@
 // Tested by tests/passes/split_gradient_test.cc
 #include "passes/order/split_gradient.h"
 
+#include "passes/inference/carry.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/error.h"
@@ -168,23 +169,9 @@ static void takeBodies(Inference &to, NodeId n, const Inference &from, NodeId so
 
 Inference backwardInference(const SplitGradient &split, const Graph &combined, const Inference &inference) {
   const Graph &graph = split.backward;
-  Inference result;
-  result.shapes = inference.shapes;
-  result.shape = EntryMap<ShapeId>(graph, ShapeId(0));
-  result.dtype = EntryMap<DType>(graph, DType::Unknown);
-  result.storage = EntryMap<StorageKind>(graph, StorageKind::Dense);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    const uint32_t from = combined.entry(split.source[n]).value, first = graph.firstEntry(NodeId(n)).value;
-    for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-      const EntryId to(first + o), known(from + o);
-      result.shape[to] = inference.shape[known];
-      result.dtype[to] = inference.dtype[known];
-      result.storage[to] = inference.storage[known];
-      result.numUnknownShapes += !result.isKnownShape(to);
-      result.numUnknownDTypes += result.dtype[to] == DType::Unknown;
-    }
+  Inference result = carry(inference, combined, graph, split.source);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
     if (graph.kind(NodeId(n)).flow) takeBodies(result, NodeId(n), inference, split.source[n].node);
-  }
   return result;
 }
 

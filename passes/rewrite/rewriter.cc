@@ -5,27 +5,11 @@ using namespace llvm;
 
 namespace gradc {
 
-GraphRewriter::GraphRewriter(Context &context, const Graph &graph)
-    : old(graph), own(std::in_place, context), made(*own), newNode(graph.numNodes()), newEntry(graph.numEntries()) {
-  made.takeKindsOf(graph);
-  made.reserve(graph.numNodes(), graph.columns().inputs.size(), graph.columns().names.size());
-  if (llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); }))
-    mutators = listMutators(graph);
+void GraphCopy::addKinds() {
+  for (const KindRef &kind : old.kinds()) kindOf.push_back(made.kindId(kind));
 }
 
-GraphRewriter::GraphRewriter(GraphRewriter &around, const Graph &body, StringRef prefix, FreeNames &names)
-    : old(body), made(around.made), prefix(prefix), freeNames(&names), newNode(body.numNodes()),
-      newEntry(body.numEntries()) {
-  for (const KindRef &kind : body.kinds()) kindOf.push_back(made.kindId(kind));
-}
-
-GraphRewriter::GraphRewriter(GraphBuilder &into, const Graph &graph)
-    : old(graph), made(into), hasNames(false), countsVersions(true), newNode(graph.numNodes()),
-      newEntry(graph.numEntries()) {
-  for (const KindRef &kind : graph.kinds()) kindOf.push_back(made.kindId(kind));
-}
-
-SmallVector<Value, 8> GraphRewriter::inputsOf(NodeId n) const {
+SmallVector<Value, 8> GraphCopy::inputsOf(NodeId n) const {
   SmallVector<Value, 8> inputs;
   for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
   return inputs;
@@ -37,41 +21,34 @@ static SmallVector<Value, 4> outputsOf(NodeId node, uint32_t number) {
   return outputs;
 }
 
-Value GraphRewriter::operator()(Value v) const {
+Value GraphCopy::operator()(Value v) const {
   const Value to = newEntry[old.entry(v).value];
   if (!versions.empty())
     if (auto known = versions.find({v.node.value, v.version}); known != versions.end())
       return Value{to.node, to.index, static_cast<uint16_t>(known->second)};
-  if (countsVersions) return Value{to.node, to.index, static_cast<uint16_t>(to.version + v.version)};
-  // A body's own numbers mean nothing around it.
-  return Value{to.node, to.index, own && v.version ? v.version : to.version};
+  return Value{to.node, to.index, versionOf(to, v.version)};
 }
 
-void GraphRewriter::setName(NodeId node, NodeId of) {
-  const StringRef name = old.name(of);
-  if (name.empty() || !hasNames) return;
-  if (freeNames) made.setName(node, freeNames->take(prefix + name.str()), "");
-  else made.setName(node, name, "");
-}
-
-NodeId GraphRewriter::copyAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
+NodeId GraphCopy::copyAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
   const NodeId node = made.addKind(kind, inputs, NodeId());
   setName(node, n);
   replace(n, node);
   return node;
 }
 
-void GraphRewriter::replace(NodeId n, NodeId node) { replace(n, outputsOf(node, old.numOutputs(n)), node); }
+void GraphCopy::replace(NodeId n, NodeId node) { replace(n, outputsOf(node, old.numOutputs(n)), node); }
 
-NodeId GraphRewriter::copyForShapeAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
+NodeId GraphCopy::copyForShapeAs(NodeId n, KindId kind, ArrayRef<Value> inputs) {
   const NodeId node = made.addKind(kind, inputs, NodeId());
   setName(node, n);
   detach(n, outputsOf(node, old.numOutputs(n)));
   return node;
 }
 
-void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> replacements,
-                            ArrayRef<NodeId> waiters) {
+// Whatever waits for n waits for the last of the nodes, or without nodes for the producer of the first output, and n's
+// own dependencies are dropped. What has n as its origin gets `originFor`. An output that is a variable some node
+// overwrites is replaced by a copy, which becomes the last of the nodes.
+void GraphCopy::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> replacements, ArrayRef<NodeId> waiters) {
   SmallVector<Value, 4> outputs(results);
   SmallVector<NodeId, 4> nodes(replacements), waiting(waiters);
   // Readers of n may run after the variable has been overwritten again.
@@ -99,23 +76,39 @@ void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> 
   else if (!outputs.empty()) newNode[n.value] = outputs[0].node;
 }
 
-void GraphRewriter::detach(NodeId n, ArrayRef<Value> outputs) {
+void GraphCopy::detach(NodeId n, ArrayRef<Value> outputs) {
   for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
 }
 
 // Nodes generated for n read what n read (MUT-03), so they belong before its first write.
-NodeId GraphRewriter::originFor(NodeId n) const {
+NodeId GraphCopy::originFor(NodeId n) const {
   const NodeId writer = firstWriter.lookup(n.value);
   return writer.isValid() ? writer : newNode[n.value];
 }
 
-void GraphRewriter::finishBody() {
+void GraphCopy::setOrigins() {
   for (auto [node, origin] : generated)
     if (const NodeId now = originFor(origin); now.isValid()) made.setOrigin(node, now);
 }
 
+GraphRewriter::GraphRewriter(Context &context, const Graph &graph) : GraphCopy(own, graph), own(context) {
+  made.takeKindsOf(graph);
+  made.reserve(graph.numNodes(), graph.columns().inputs.size(), graph.columns().names.size());
+  if (llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); }))
+    mutators = listMutators(graph);
+}
+
+BodyCopy::BodyCopy(GraphCopy &around, const Graph &body, StringRef prefix, FreeNames &names)
+    : GraphCopy(around.builder(), body), prefix(prefix), names(names) {
+  addKinds();
+}
+
+void BodyCopy::setName(NodeId node, NodeId of) {
+  if (const StringRef name = old.name(of); !name.empty()) made.setName(node, names.take(prefix + name.str()), "");
+}
+
 Expected<Rewritten> GraphRewriter::finish(ArrayRef<Value> oldHeads) && {
-  finishBody();
+  setOrigins();
   SmallVector<Value, 16> heads;
   for (Value head : oldHeads) heads.push_back((*this)(head));
   Expected<Frozen> frozen = std::move(made).freeze(heads, {});
@@ -138,6 +131,22 @@ Expected<Rewritten> GraphRewriter::finish() && {
   remap(table, {result->newId, before.columns().entryBegin, result->newValue}, result->graph);
   result->graph = result->graph.withTable(std::move(table));
   return result;
+}
+
+Expected<Graph> withKinds(Context &context, const Graph &graph, function_ref<Expected<KindRef>(NodeId)> kindOf) {
+  // `kindOf` may rewrite bodies, to any depth: what is large is not on the stack.
+  const auto rewriter = std::make_unique<GraphRewriter>(context, graph);
+  bool isSame = true;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    Expected<KindRef> kind = kindOf(NodeId(n));
+    if (!kind) return kind.takeError();
+    isSame &= *kind == graph.kindHandle(NodeId(n));
+    rewriter->copy(NodeId(n), *kind);
+  }
+  if (isSame) return graph;
+  Expected<Rewritten> made = std::move(*rewriter).finish();
+  if (!made) return made.takeError();
+  return made->graph;
 }
 
 }  // namespace gradc

@@ -3,11 +3,11 @@
 #include "passes/unroll/expansion.h"
 
 #include "passes/order/order_mutation.h"
-#include "passes/rewrite/following_attrs.h"
+#include "passes/rewrite/inherited_attrs.h"
+#include "passes/unroll/unroll_loop.h"
 
 #include "ir/base/error.h"
 #include "ir/base/number.h"
-#include "ir/base/out_of_memory.h"
 #include "ir/graph/effects.h"
 
 using namespace llvm;
@@ -94,7 +94,7 @@ const Expansion::Facts &Expansion::factsOf(const Graph &graph) {
   }
   for (Value head : graph.heads()) found.isRead.set(graph.entry(head).value);
   found.hasOrderedWrites = writesAreOrdered(graph, found.isNumbered);
-  found.hasFollowing = hasFollowingAttrs(graph);
+  found.hasInherited = hasInheritedAttrs(graph);
   return found;
 }
 
@@ -108,8 +108,8 @@ Error Expansion::checkSize(const Scope &scope, NodeId n) {
                                           Twine(pass.options.maxNodes) + " nodes with loops unrolled up to here");
 }
 
-void Expansion::mention(const Scope &scope, NodeId n, StringRef why) {
-  if (!pass.mentioned.insert({&scope.graph().columns(), n.value}).second) return;
+void Expansion::noteKept(const Scope &scope, NodeId n, StringRef why) {
+  if (!pass.isNoted.insert({&scope.graph().columns(), n.value}).second) return;
   const BodyFlow::Form form = scope.graph().kind(n).flow->form;
   const StringRef title = form == BodyFlow::Form::Loop ? "loop" : form == BodyFlow::Form::Branch ? "branch" : "call";
   pass.kept.push_back((path + title + " '" + scope.prefix + scope.graph().name(n) + "': " + why).str());
@@ -118,8 +118,8 @@ void Expansion::mention(const Scope &scope, NodeId n, StringRef why) {
 Error Expansion::visit(Scope &scope, NodeId n) {
   const NodeKind &kind = scope.graph().kind(n);
   if (Error error = checkSize(scope, n)) return error;
-  const bool isAsked = kind.flow && (kind.flow->form == BodyFlow::Form::Loop) == (pass.what == What::Loops);
-  if (isAsked) {
+  const bool isToExpand = kind.flow && (kind.flow->form == BodyFlow::Form::Loop) == (pass.what == What::Loops);
+  if (isToExpand) {
     Expected<bool> isExpanded = expand(scope, n);
     if (!isExpanded) return isExpanded.takeError();
     if (*isExpanded) return Error::success();
@@ -142,36 +142,30 @@ Error Expansion::copy(Scope &scope, NodeId n) {
 
 // Nodes of a body inherit the scope and device of the body's owner (NAME-11).
 Expected<KindRef> Expansion::followingKind(const Scope &scope, NodeId n, KindRef kind) {
-  if (scope.owner.isEmpty() || scope.graph().isVariable(n) || factsOf(scope.graph()).hasFollowing) return kind;
-  return withFollowingAttrsOf(pass.context, kind, scope.owner);
+  if (scope.owner.isEmpty() || scope.graph().isVariable(n) || factsOf(scope.graph()).hasInherited) return kind;
+  return withInheritedAttrsOf(pass.context, kind, scope.owner);
 }
 
 // A flow identifies the inputs of a body by their order: if expansion changes that order, the old body is kept.
 Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
-  const KindRef &handle = scope.graph().kindHandle(n);
-  const NodeKind &kind = *handle;
-  if (!kind.flow) return handle;
-  SmallVector<Graph, 3> bodies;
-  bool isChanged = false;
-  for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
-    const Graph &body = kind.bodies[b];
+  const KindRef &kind = scope.graph().kindHandle(n);
+  if (!kind->flow) return kind;
+  return withRewrittenBodies(pass.context, kind, [&](uint32_t b) -> Expected<Graph> {
+    const Graph &body = kind->bodies[b];
     const Inference *inference = scope.known ? scope.known->body(n, b) : nullptr;
-    auto [at, isNew] = pass.bodies.try_emplace({keyOf(body), inference}, body);
-    if (isNew) {
-      pass.alive.push_back(body);
+    Expected<const Graph *> expanded = pass.bodies.find(body, inference, [&]() -> Expected<Graph> {
       Expansion inside(pass, body, path + scope.prefix + bodyStep(scope.graph(), n, b) + " > ");
       Expected<Graph> made = inside.run(inference);
-      if (!made) return made.takeError();
+      if (!made) return made;
       auto isSame = [&](NodeId x, NodeId y) { return inside.idAfter(x) == y; };
       const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(*made);
-      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) at->second = *made;
-      else pass.kept.push_back(inside.path + "all: after expansion, its inputs would be in another order");
-    }
-    isChanged |= keyOf(at->second) != keyOf(body);
-    bodies.push_back(at->second);
-  }
-  if (!isChanged) return handle;
-  return pass.context.kindLike(kind, kind.attrs, bodies);
+      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made;
+      pass.kept.push_back(inside.path + "all: after expansion, its inputs would be in another order");
+      return body;
+    });
+    if (!expanded) return expanded.takeError();
+    return **expanded;
+  });
 }
 
 // An overwritten operand is read at the preceding version.
@@ -183,11 +177,8 @@ Value Expansion::operandOf(const Scope &scope, NodeId n, size_t i) const {
 
 // Every version of the result is made here, so none of them wraps.
 Error Expansion::makeVersions(Scope &scope, NodeId n) {
-  const NodeKind &kind = scope.graph().kind(n);
-  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return Error::success();
-  ArrayRef<Value> inputs = scope.graph().inputs(n);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (const NodeId variable = scope.to(inputs[i].node); kind.isMutated(i) && ++latest[variable.value] > kMaxIndex)
+  for (Value v : numberedWrites(scope, n))
+    if (const NodeId variable = scope.to(v.node); ++latest[variable.value] > kMaxIndex)
       return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + scope.graph().name(n) + "' makes version " +
                                               Twine(latest[variable.value]) + " of variable '" +
                                               rewriter.builder().name(variable) +
@@ -196,25 +187,27 @@ Error Expansion::makeVersions(Scope &scope, NodeId n) {
   return Error::success();
 }
 
+// What n overwrites, if versions are renumbered.
+SmallVector<Value, 2> Expansion::numberedWrites(const Scope &scope, NodeId n) {
+  const NodeKind &kind = scope.graph().kind(n);
+  SmallVector<Value, 2> writes;
+  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return writes;
+  for (auto [i, v] : enumerate(scope.graph().inputs(n)))
+    if (kind.isMutated(i)) writes.push_back(v);
+  return writes;
+}
+
 // The n-th write of a variable in the graph may be a later one in the result.
 void Expansion::noteVersions(Scope &scope, NodeId n) {
-  const NodeKind &kind = scope.graph().kind(n);
-  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
-  ArrayRef<Value> inputs = scope.graph().inputs(n);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (kind.isMutated(i))
-      scope.to.setVersion(inputs[i].node, std::max<uint32_t>(inputs[i].version, 1),
-                          latest[scope.to(inputs[i].node).value]);
+  for (Value v : numberedWrites(scope, n))
+    scope.to.setVersion(v.node, std::max<uint32_t>(v.version, 1), latest[scope.to(v.node).value]);
 }
 
 // If no input states a version of a variable, node order decides: from here on, reads see what n wrote.
 void Expansion::noteLatest(Scope &scope, NodeId n) {
-  const NodeKind &kind = scope.graph().kind(n);
-  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
-  ArrayRef<Value> inputs = scope.graph().inputs(n);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (kind.isMutated(i) && !factsOf(scope.graph()).isNumbered[inputs[i].node.value])
-      scope.to.setVersion(inputs[i].node, 0, latest[scope.to(inputs[i].node).value]);
+  for (Value v : numberedWrites(scope, n))
+    if (!factsOf(scope.graph()).isNumbered[v.node.value])
+      scope.to.setVersion(v.node, 0, latest[scope.to(v.node).value]);
 }
 
 // Sets the versions of overwritten inputs, which a file may leave at 0.
@@ -247,7 +240,7 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
   const bool isOrdered = about.hasOrderedWrites &&
                          llvm::all_of(kind.bodies, [&](const Graph &body) { return factsOf(body).hasOrderedWrites; });
   if (!kind.mutated.isEmpty() && !isOrdered)
-    return mention(scope, n, "it overwrites a variable, and the writes of its graph or of a body are not in id order"),
+    return noteKept(scope, n, "it overwrites a variable, and the writes of its graph or of a body are not in id order"),
            false;
   SmallVector<Value, 8> operands;
   for (size_t i = 0; i < graph.inputs(n).size(); ++i) operands.push_back(operandOf(scope, n, i));
@@ -266,7 +259,7 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
   if (!outputs) return outputs.takeError();
   if (!whyNot.empty()) {
     for (auto [variable, version, writer] : before) latest[variable] = version, lastWriter[variable] = writer;
-    mention(scope, n, whyNot);
+    noteKept(scope, n, whyNot);
     return false;
   }
   // The node that takes n's place yields an output that is read, preferably a state: readers of a stack may use its
@@ -341,17 +334,14 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
 // What a node does not overwrite, being there for its shapes alone, its body does not either. Ids are those of the
 // body.
 Expected<Graph> Expansion::withoutEffectsInside(const Graph &body) {
-  auto [at, isNew] = pass.inert.try_emplace(keyOf(body), body);
-  if (!isNew) return at->second;
-  pass.alive.push_back(body);
-  GraphRewriter copier(pass.context, body);
-  for (uint32_t n = 0; n < body.numNodes(); ++n) {
-    const KindRef &kind = body.kindHandle(NodeId(n));
-    copier.copy(NodeId(n), kind->isVariable() ? kind : withoutEffects(pass.context, kind));
-  }
-  Expected<Rewritten> made = std::move(copier).finish();
-  if (made) at->second = made->graph;
-  return made ? Expected<Graph>(made->graph) : made.takeError();
+  Expected<const Graph *> inert = pass.inert.find(body, [&] {
+    return withKinds(pass.context, body, [&](NodeId n) -> Expected<KindRef> {
+      const KindRef &kind = body.kindHandle(n);
+      return kind->isVariable() ? kind : withoutEffects(pass.context, kind);
+    });
+  });
+  if (!inert) return inert.takeError();
+  return **inert;
 }
 
 Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n, size_t b, ArrayRef<Value> operands,
@@ -361,7 +351,7 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   if (!inside) return inside.takeError();
   const Graph &body = *inside;
   const BodyFlow::Body &ports = kind.flow->bodies[b];
-  GraphRewriter copier(scope.to, body, prefix, names);
+  BodyCopy copier(scope.to, body, prefix, names);
   Scope steps{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
   DenseSet<uint32_t> overwritten;  // variables of the body
   for (size_t i = 0; i < ports.inputs.size(); ++i) {
@@ -384,29 +374,40 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   for (Value &head : heads)  // a variable may be overwritten again later, but the head is its value in this step
     if (latest.contains(head.node.value) && rewriter.builder().kind(head.node).isVariable())
       head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, {}, "_copy");
-  copier.finishBody();
+  copier.finish();
   return heads;
 }
 
-namespace {
-
-Expected<Unrolled> expandAll(Context &context, const Graph &graph, const UnrollOptions &options, Expansion::What what) {
-  return catchingBadAlloc("to unroll the graph", [&]() -> Expected<Unrolled> {
-    Expansion::Pass pass{context, options, what};
-    Expected<Graph> made = Expansion(pass, graph, "").run(options.known);
-    if (!made) return made.takeError();
-    return Unrolled{*made, std::move(pass.kept)};
-  });
+Value Expansion::emit(const Scope &scope, NodeId n, const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs,
+                      const Twine &suffix) {
+  GraphBuilder &builder = rewriter.builder();
+  KindRef kind = cantFail(pass.context.kind(op, pass.context.attrs(attrs)));
+  kind = cantFail(withInheritedAttrsOf(pass.context, kind, scope.graph().attrs(n)));
+  const NodeId node = builder.addKind(kind, operands, NodeId());
+  builder.setName(node, names.take((scope.prefix + scope.graph().name(n) + suffix).str()), "");
+  return Value{node};
 }
 
-}  // namespace
-
-Expected<Unrolled> unrollLoops(Context &context, const Graph &graph, const UnrollOptions &options) {
-  return expandAll(context, graph, options, Expansion::What::Loops);
+Value Expansion::emitCount(const Scope &scope, NodeId n, int64_t number, const Twine &suffix) {
+  const Value v = emit(scope, n, *rowOps().full, {},
+                       {{"shape", "(1,)"}, {"dtype", "int64"}, {"value", std::to_string(number)}}, suffix);
+  known.add(v, number);
+  return v;
 }
 
-Expected<Unrolled> inlineCalls(Context &context, const Graph &graph, const UnrollOptions &options) {
-  return expandAll(context, graph, options, Expansion::What::Calls);
+Value Expansion::emitZeros(const Scope &scope, NodeId n, uint32_t output, const Twine &suffix, std::string &whyNot) {
+  const EntryId e(scope.graph().firstEntry(n).value + output);
+  const DType dtype = scope.known ? scope.known->dtype[e] : DType::Unknown;
+  if (dtype == DType::Unknown || !scope.known->isKnownShape(e))
+    return whyNot = "the shape of output " + std::to_string(output) + " is not known", Value();
+  if (zeroIsUnknown(rewriter.graph()) && is_contained(scope.known->shapeOf(e).dims(), 0))
+    return whyNot = "output " + std::to_string(output) +
+                    " is empty, and files before mxnet_version 20000 cannot spell an empty constant",
+           Value();
+  std::string shape = "(";
+  for (int64_t dim : scope.known->shapeOf(e).dims()) shape += std::to_string(dim) + ",";
+  return emit(scope, n, *rowOps().full, {}, {{"shape", shape + ")"}, {"dtype", dtypeName(dtype)}, {"value", "0"}},
+              suffix);
 }
 
 }  // namespace gradc

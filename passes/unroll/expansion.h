@@ -2,6 +2,7 @@
 // Tested by tests/passes/unroll_test.cc
 #pragma once
 
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/rewriter.h"
 #include "passes/unroll/known_values.h"
 #include "passes/unroll/unroll.h"
@@ -25,10 +26,10 @@ class Expansion {
     Context &context;
     const UnrollOptions &options;
     What what;
-    std::map<std::pair<BodyKey, const Inference *>, Graph> bodies = {};  // of nodes that stay: the expanded body
-    std::map<BodyKey, Graph> inert = {};                                 // of nodes that exist only for their shapes
-    std::vector<Graph> alive = {};                                       // keeps the keys of these graphs unique
-    std::set<std::pair<const GraphColumns *, uint32_t>> mentioned = {};
+    BodyMap<Graph, const Inference *> bodies = {};  // of nodes that stay: the expanded body
+    BodyMap<Graph> inert = {};                      // of nodes that exist only for their shapes
+    std::vector<Graph> alive = {};                  // whose addresses are keys of `facts`
+    std::set<std::pair<const GraphColumns *, uint32_t>> isNoted = {};
     std::vector<std::string> kept = {};
   };
 
@@ -40,7 +41,7 @@ class Expansion {
 
   /// A graph that is being copied: the whole one, or a body in place of its node.
   struct Scope {
-    GraphRewriter &to;
+    GraphCopy &to;
     const Inference *known;  // of its graph; null: nothing is known
     std::string prefix;      // of the names of its nodes
     Attrs owner = {};        // of the node whose body it is
@@ -79,7 +80,7 @@ class Expansion {
     llvm::BitVector isWaited;    // by node: some control dependency is on it
     llvm::BitVector isNumbered;  // by variable: some input has it at a version other than 0
     bool hasOrderedWrites = true;
-    bool hasFollowing = false;
+    bool hasInherited = false;
   };
 
   const Facts &factsOf(const Graph &graph);
@@ -94,13 +95,14 @@ class Expansion {
   llvm::Expected<KindRef> followingKind(const Scope &scope, NodeId n, KindRef kind);
   llvm::Expected<Graph> withoutEffectsInside(const Graph &body);
   Value operandOf(const Scope &scope, NodeId n, size_t i) const;
+  llvm::SmallVector<Value, 2> numberedWrites(const Scope &scope, NodeId n);
   llvm::Error makeVersions(Scope &scope, NodeId n);
   void noteVersions(Scope &scope, NodeId n);
   void noteLatest(Scope &scope, NodeId n);
   void writeLatest(NodeId node);
   void waitForEnds(Scope &scope, NodeId n, llvm::ArrayRef<NodeId> nodes);
   llvm::Error checkSize(const Scope &scope, NodeId n);
-  void mention(const Scope &scope, NodeId n, llvm::StringRef why);
+  void noteKept(const Scope &scope, NodeId n, llvm::StringRef why);
 
   Pass &pass;
   GraphRewriter rewriter;
@@ -114,9 +116,5 @@ class Expansion {
   DenseMap<uint32_t, uint32_t> latest;            // version of each overwritten variable of the builder
   DenseMap<uint32_t, NodeId> lastWriter;          // of each such variable
 };
-
-/// Unrolls a loop and returns its outputs; empty, with the reason, if the number of steps is not known.
-llvm::Expected<llvm::SmallVector<Value, 8>> unrollLoop(Expansion &expansion, const Expansion::Scope &scope, NodeId n,
-                                                       llvm::ArrayRef<Value> operands, std::string &whyNot);
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// The steps of a loop, one after the other. Tested by tests/passes/unroll_test.cc
-#include "passes/unroll/expansion.h"
+// Tested by tests/passes/unroll_test.cc
+#include "passes/unroll/unroll_loop.h"
 
 using namespace llvm;
 

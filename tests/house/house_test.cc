@@ -204,6 +204,8 @@ TEST(House, R3_FiresForNames) {
   EXPECT_EQ(inPass("(Twine(\"sgd\") + \"_up\" + \"date\")"), list("passes/a.cc \"sgd_update\""));
   EXPECT_EQ(inPass("std::string(\"sgd\") + '_' + \"update\""), list("passes/a.cc \"sgd_update\""));
   EXPECT_EQ(inPass("\"mp_\" + name"), list("passes/a.cc \"mp_\""));
+  EXPECT_EQ(inPass("b.setName(n, f(m) + \"exp\"); Failure bad(k, Twine(\"axis\") + \"data\")"), list());
+  EXPECT_EQ(inPass("b.setName(n, m); find(\"exp\")"), list("passes/a.cc \"exp\""));
   const Tree moved = {
       {"ir/table.h", "{\"exp\", \"axis\"}"}, {"passes/targets/host/a.cc", "\"exp\""}, {"runtime/a.cc", "\"exp\""}};
   EXPECT_EQ(findNames(moved, names), list("ir/table.h \"exp\""));

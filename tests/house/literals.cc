@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <array>
+
 using namespace llvm;
 
 namespace gradc::house {
@@ -24,10 +26,30 @@ bool isAffix(StringRef text, const std::set<std::string> &operators) {
   });
 }
 
+/// Whether the call makes the name of a node, or the text of an error: no operator or attribute is meant by a word
+/// there.
+bool makesText(const Token &callee) {
+  return any_of(std::array{"Failure", "name", "nameRegularly", "setName", "take", "takeNumbered"},
+                [&](StringRef name) { return callee.is(name); });
+}
+
+/// By token: whether it is within such a call, `setName(n, "exp")`, or `Failure failure(kind, "axis")`.
+std::vector<bool> tokensInTexts(ArrayRef<Token> tokens) {
+  std::vector<bool> result(tokens.size()), open;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    result[i] = !open.empty() && open.back();
+    if (tokens[i].is("("))
+      open.push_back(result[i] || (i > 0 && makesText(tokens[i - 1])) || (i > 1 && tokens[i - 2].is("Failure")));
+    if (tokens[i].is(")") && !open.empty()) open.pop_back();
+  }
+  return result;
+}
+
 /// Calls visit(text) for each literal, and for each row of literals that are written side by side or added.
 void forLiterals(ArrayRef<Token> tokens, function_ref<void(const std::string &text)> visit) {
+  const std::vector<bool> isInText = tokensInTexts(tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].kind != Token::Kind::String) continue;
+    if (tokens[i].kind != Token::Kind::String || isInText[i]) continue;
     std::string text = tokens[i].text.str();
     visit(text);
     for (size_t j = i + 1; j < tokens.size(); ++j) {

@@ -5,7 +5,7 @@
 #include "ir/base/out_of_memory.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/inference/infer.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/memory/lifetimes.h"

@@ -5,7 +5,7 @@
 #include "ops/control/rebody.h"
 #include "ops/registry.h"
 #include "passes/gradient/higher_order/retain_inside.h"
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/optimizer/append_optimizer.h"

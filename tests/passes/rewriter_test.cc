@@ -117,7 +117,7 @@ TEST(Rewriter, A_21_ACopyAmongOtherNodes) {
   const Graph part = cantFail(parseGraph(context, "u = test_accumulate(x, m@1); s = sin(m@2) ^u ^x"));
   GraphBuilder to(context);
   const NodeId a = to.addVariable("a", Attrs()).node, b = to.addVariable("b", Attrs()).node;
-  GraphRewriter rewriter(to, part);
+  GraphInsertion rewriter(to, part);
   rewriter.replace(nodeNamed(part, "x"), Value{a}, {});
   rewriter.replace(nodeNamed(part, "m"), Value{b, 0, 3}, {});
   const NodeId u = rewriter.copy(nodeNamed(part, "u")), s = rewriter.copy(nodeNamed(part, "s"));

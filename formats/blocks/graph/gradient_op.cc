@@ -236,7 +236,7 @@ class GradientOpReader {
   Expected<bool> writeFromCopy(const OpFunction &function, SplicePorts ports,
                                function_ref<Value(const OperandPlace &)> operandAt) {
     const Graph &graph = function.graph;
-    GraphRewriter rewriter(reader.builder, graph);
+    GraphInsertion rewriter(reader.builder, graph);
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) continue;
       for (Value v : graph.inputs(NodeId(n)))

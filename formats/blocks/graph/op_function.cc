@@ -82,7 +82,7 @@ class Splice {
   const Graph &graph;
   const SplicePorts &ports;
   std::vector<NodeId> inFunction;  // by node of the gradient
-  GraphRewriter rewriter;
+  GraphInsertion rewriter;
 };
 
 size_t levelOf(StringRef type) {

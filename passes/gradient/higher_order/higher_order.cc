@@ -3,7 +3,7 @@
 
 #include "ir/base/dense_map.h"
 #include "ir/base/out_of_memory.h"
-#include "passes/inference/infer.h"
+#include "passes/inference/carry.h"
 
 using namespace llvm;
 
@@ -17,40 +17,17 @@ void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
     for (Value &value : *values) value.node = newId[value.node.value];
 }
 
-// Carries what is known of the entries of `graph` over to `next`, so that gradients end at integers at every order
-// (P-09). Nothing is known of added entries.
-Inference carriedTo(const GradientResult &next, const Graph &graph, const Inference &known) {
-  Inference carried;
-  carried.shape = EntryMap<ShapeId>(next.graph, kUnknownShape);
-  carried.shapes = known.shapes;
-  carried.dtype = EntryMap<DType>(next.graph, DType::Unknown);
-  carried.storage = EntryMap<StorageKind>(next.graph, StorageKind::Dense);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    const NodeId at = next.forwardIds.empty() ? NodeId(n) : next.forwardIds[n];
-    for (uint32_t o = 0; at.isValid() && o < graph.numOutputs(NodeId(n)); ++o) {
-      const EntryId from = graph.entry(Value{NodeId(n), static_cast<uint16_t>(o), 0});
-      const EntryId to = next.graph.entry(Value{at, static_cast<uint16_t>(o), 0});
-      carried.shape[to] = known.shape[from], carried.dtype[to] = known.dtype[from];
-      carried.storage[to] = known.storage[from];
-    }
-  }
-  return carried;
-}
-
-// The same for nodes with bodies, to which entries were added: inferred again from what is known of the variables.
+// What is known of the entries of `graph`, for those of `next`, so that gradients end at integers at every order
+// (P-09). Bodies may have more heads now: the graph is inferred again from what is known of its variables.
 Expected<Inference> inferredFor(Context &context, const GradientResult &next, const Graph &graph,
                                 const Inference &known) {
-  const Inference carried = carriedTo(next, graph, known);
-  InferRequest request;
-  for (uint32_t n = 0; n < next.graph.numNodes(); ++n) {
-    if (!next.graph.isVariable(NodeId(n))) continue;
-    const EntryId e = next.graph.firstEntry(NodeId(n));
-    if (carried.shape[e] != kUnknownShape) request.shapes.push_back({NodeId(n), DimsBuffer(carried.shapeOf(e).dims())});
-    if (carried.dtype[e] != DType::Unknown) request.dtypes.push_back({NodeId(n), carried.dtype[e]});
-  }
+  std::vector<NodeId> newId = next.forwardIds;
+  for (uint32_t n = 0; newId.size() < graph.numNodes(); ++n) newId.push_back(NodeId(n));
+  Inference carried = carry(known, graph, next.graph, sourcesOf(newId, next.graph.numNodes()));
+  if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return kind->flow; })) return carried;
   InferOptions options;
   options.allowUnknown = true;
-  return infer(context, next.graph, request, options);
+  return infer(context, next.graph, knownVariables(next.graph, carried), options);
 }
 
 // Composes `ids`, the current places of nodes, with `newId`; an empty list means that no node moved.
@@ -87,9 +64,7 @@ Expected<GradientResult> buildOrders(Context &context, const Graph &graph, const
       current.headPolicy = HeadPolicy::Ones;
       current.lossScale = 1;
       if (current.inference) {
-        const bool hasFlow = llvm::any_of(base.kinds(), [](const KindRef &kind) { return kind->flow; });
-        Expected<Inference> found = hasFlow ? inferredFor(context, *result, base, *current.inference)
-                                            : carriedTo(*result, base, *current.inference);
+        Expected<Inference> found = inferredFor(context, *result, base, *current.inference);
         if (!found) return found.takeError();
         known = std::move(*found);
         current.inference = &known;

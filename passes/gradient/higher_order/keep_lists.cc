@@ -5,6 +5,7 @@
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/graph_builder.h"
 #include "passes/order/requests.h"
+#include "passes/rewrite/placeholders.h"
 #include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -19,14 +20,13 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
   if (kind->numInputs == NodeKind::kAnyInputs)
     return Failure(ErrorKind::UnknownOp, "operator '" + kind->spelling + "' is unknown, so its keep-list is unknown");
   GraphBuilder builder(context);
-  SmallVector<Value, 8> inputs, heads;
-  for (uint32_t i = 0; i < kind->numInputs; ++i) inputs.push_back(builder.addVariable("", Attrs()));
-  const NodeId node = builder.addKind(kind, inputs, NodeId());
+  SmallVector<Value, 8> heads;
+  const NodeId node = addOverVariables(builder, kind);
   for (uint32_t o = 0; o < kind->numVisible; ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();
   SingleNode single{frozen->graph, frozen->newId[node.value], {}};
-  for (Value input : inputs) single.variables.push_back(frozen->newId[input.node.value]);
+  for (uint32_t i = 0; i < kind->numInputs; ++i) single.variables.push_back(frozen->newId[i]);
   return single;
 }
 

@@ -2,8 +2,9 @@
 // nested at most kMaxBodyNesting deep. Tested by tests/passes/gradient/retain_inside_test.cc
 #include "passes/gradient/higher_order/retain_inside.h"
 
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/gradient/select.h"
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/dense_map.h"
@@ -11,12 +12,11 @@
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
+#include "ir/op/hidden_keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <map>
 
 using namespace llvm;
 
@@ -30,13 +30,13 @@ struct Retained {
 };
 
 /// A body of a node with added heads after its own, which are to become outputs of the node.
-struct LongerBody {
+struct BodyWithMoreHeads {
   Graph graph;
   size_t numAdded = 0;
 };
 
 /// A node with outputs for the added heads of its bodies, and the first of these outputs.
-struct WiderNode {
+struct NodeWithMoreOutputs {
   KindRef kind;
   uint32_t firstAdded = 0;
 };
@@ -47,12 +47,13 @@ class Widening {
 
   /// The added outputs of a loop are stacked and come before its states; otherwise they are the last visible ones.
   /// Those of a branch begin with those of body 1; outputs of a branch that does not run are zeros.
-  Expected<WiderNode> widen(const Graph &graph, NodeId n, const NodeKind &kind, ArrayRef<LongerBody> bodies) {
+  Expected<NodeWithMoreOutputs> widen(const Graph &graph, NodeId n, const NodeKind &kind,
+                                      ArrayRef<BodyWithMoreHeads> bodies) {
     const BodyFlow &flow = *kind.flow;
     uint32_t at = 0;
     while (at < kind.numVisible && (flow.form != BodyFlow::Form::Loop || flow.isStacked[at])) ++at;
     size_t numAdded = 0;
-    for (const LongerBody &body : bodies) numAdded += body.numAdded;
+    for (const BodyWithMoreHeads &body : bodies) numAdded += body.numAdded;
     std::vector<std::vector<uint32_t>> was;
     SmallVector<Graph, 3> yielding;
     size_t first = 0;  // position of the body's heads among all that are added
@@ -64,14 +65,14 @@ class Widening {
     }
     Expected<KindRef> wider = moreOutputs(ctx, kind, yielding, was, numAdded);
     if (!wider) return wider.takeError();
-    if (*wider) return WiderNode{*wider, at};
+    if (*wider) return NodeWithMoreOutputs{*wider, at};
     return Failure(ErrorKind::UnsupportedOption, "nothing in the bodies of " + graph.describe(n) +
                                                      " can be retained: its operator has no form with more outputs")
         .at(n);
   }
 
   /// Replaces node n of the rewriter's graph by its wider form.
-  static void replace(GraphRewriter &rewriter, NodeId n, const WiderNode &wider) {
+  static void replace(GraphRewriter &rewriter, NodeId n, const NodeWithMoreOutputs &wider) {
     const Graph &graph = rewriter.graph();
     SmallVector<Value, 8> operands, results;
     for (Value v : graph.inputs(n)) operands.push_back(rewriter(v));
@@ -87,7 +88,8 @@ class Widening {
  private:
   /// Moves the added heads to position `at`, with `first` zeros before them and as many after them as make `numAdded`
   /// in all. By input, `was` receives the position it had.
-  Graph rearranged(const LongerBody &body, size_t at, size_t first, size_t numAdded, std::vector<uint32_t> &was) {
+  Graph rearranged(const BodyWithMoreHeads &body, size_t at, size_t first, size_t numAdded,
+                   std::vector<uint32_t> &was) {
     GraphBuilder builder(ctx, body.graph);
     const ArrayRef<Value> heads = body.graph.heads();
     SmallVector<Value, 16> added, all(heads.drop_back(body.numAdded));
@@ -114,21 +116,24 @@ class Widening {
 };
 
 /// A graph without its marks and their taps.
-struct Lifted {
-  Graph from;                      // kept, so that no other graph gets its key
+struct ExposedGraph {
   Graph graph;                     // its old heads, then those of `retained`
   std::vector<Retained> retained;  // in `graph`
-  std::vector<NodeId> newId;       // by node of `from`
-  std::vector<Value> newValue;     // by entry of `from`
+  std::vector<NodeId> newId;       // by node of the graph that it was
+  std::vector<Value> newValue;     // likewise by entry
   bool isSame = true;              // nothing was marked, here or below
 };
 
-class Lifting {
+class Exposing {
  public:
-  Lifting(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
+  Exposing(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
 
-  Expected<const Lifted *> lift(const Graph &graph) {
-    if (auto known = lifted.find(keyOf(graph)); known != lifted.end()) return &known->second;
+  Expected<const ExposedGraph *> expose(const Graph &graph) {
+    return exposed.find(graph, [&] { return make(graph); });
+  }
+
+ private:
+  Expected<ExposedGraph> make(const Graph &graph) {
     GraphRewriter rewriter(ctx, graph);
     std::vector<Retained> entries, outputs;  // values in the old graph; outputs of copies of its nodes
     bool isSame = true;
@@ -139,7 +144,7 @@ class Lifting {
     for (const Retained &row : outputs) heads.push_back(Value{row.value.node});
     Expected<Rewritten> made = std::move(rewriter).finish(heads);
     if (!made) return made.takeError();
-    Lifted result{graph, Graph(), std::move(entries), std::move(made->newId), std::move(made->newValue), isSame};
+    ExposedGraph result{Graph(), std::move(entries), std::move(made->newId), std::move(made->newValue), isSame};
     for (Retained &row : result.retained) row.value = result.newValue[graph.entry(row.value).value];
     for (Retained &row : outputs) {
       row.value.node = result.newId[row.value.node.value];
@@ -153,10 +158,9 @@ class Lifting {
     GraphTable table = graph.table();
     remap(table, {result.newId, graph.columns().entryBegin, result.newValue}, result.graph);
     result.graph = isSame ? graph : result.graph.withTable(std::move(table));
-    return &(lifted[keyOf(graph)] = std::move(result));
+    return result;
   }
 
- private:
   Error copy(GraphRewriter &rewriter, const Graph &graph, NodeId n, std::vector<Retained> &entries,
              std::vector<Retained> &outputs, bool &isSameGraph) {
     const KindRef &handle = graph.kindHandle(n);
@@ -169,12 +173,12 @@ class Lifting {
     }
     const Attrs attrs =
         path ? ctx.withoutAttrs(handle->attrs, [](StringRef key) { return key == kRetainMark; }) : handle->attrs;
-    SmallVector<LongerBody, 3> bodies;
+    SmallVector<BodyWithMoreHeads, 3> bodies;
     SmallVector<Graph, 3> graphs;
     std::vector<Retained> inside;
     bool isSame = !path;
     for (const Graph &body : handle->bodies) {
-      Expected<const Lifted *> made = lift(body);
+      Expected<const ExposedGraph *> made = expose(body);
       if (!made) return made.takeError();
       isSame &= (*made)->isSame;
       graphs.push_back((*made)->graph);
@@ -186,7 +190,7 @@ class Lifting {
     Expected<KindRef> kind = ctx.kindLike(*handle, attrs, inside.empty() ? ArrayRef<Graph>(graphs) : handle->bodies);
     if (!kind) return kind.takeError();
     if (inside.empty()) return rewriter.copy(n, *kind), Error::success();
-    Expected<WiderNode> wider = widening.widen(graph, n, **kind, bodies);
+    Expected<NodeWithMoreOutputs> wider = widening.widen(graph, n, **kind, bodies);
     if (!wider) return wider.takeError();
     Widening::replace(rewriter, n, *wider);
     for (size_t k = 0; k < inside.size(); ++k)
@@ -196,10 +200,10 @@ class Lifting {
 
   Context &ctx;
   Widening &widening;
-  std::map<BodyKey, Lifted> lifted;
+  BodyMap<ExposedGraph> exposed;
 };
 
-/// Follows what `made` has to where `frozen`, made from it, has it.
+/// Renumbers nodes and values of the graph that `frozen` was made of.
 void follow(std::vector<NodeId> &newId, std::vector<Value> &newValue, const Frozen &frozen) {
   for (NodeId &n : newId) n = n.isValid() ? frozen.newId[n.value] : n;
   for (Value &v : newValue) v = v.isValid() ? frozen(v) : v;
@@ -271,7 +275,7 @@ class ZeroHeads {
   Error widen(GraphRewriter &rewriter, NodeId n, ArrayRef<const NodeInside *> nodes,
               ArrayRef<SmallVector<size_t, 4>> inside, size_t level, std::vector<uint32_t> &outputs) {
     const Graph &graph = rewriter.graph();
-    SmallVector<LongerBody, 3> bodies;
+    SmallVector<BodyWithMoreHeads, 3> bodies;
     for (auto [b, positions] : enumerate(inside)) {
       NodesInside here;
       for (size_t i : positions) here.push_back(nodes[i]);
@@ -279,7 +283,7 @@ class ZeroHeads {
       if (!longer) return longer.takeError();
       bodies.push_back({*longer, here.size()});
     }
-    Expected<WiderNode> wider = widening.widen(graph, n, graph.kind(n), bodies);
+    Expected<NodeWithMoreOutputs> wider = widening.widen(graph, n, graph.kind(n), bodies);
     if (!wider) return wider.takeError();
     uint32_t next = wider->firstAdded;
     for (const SmallVector<size_t, 4> &positions : inside)
@@ -321,10 +325,10 @@ Expected<Graph> retainPaths(Context &context, const Graph &gradient, ArrayRef<st
   Expected<Graph> longer = nodes.empty() ? gradient : ZeroHeads(context, widening).addTo(gradient, nodes, 0);
   if (!longer) return longer;
   const Graph graph = *longer;
-  Lifting lifting(context, widening);
-  Expected<const Lifted *> lifted = lifting.lift(graph);
-  if (!lifted) return lifted.takeError();
-  const Lifted &made = **lifted;
+  Exposing exposing(context, widening);
+  Expected<const ExposedGraph *> exposed = exposing.expose(graph);
+  if (!exposed) return exposed.takeError();
+  const ExposedGraph &made = **exposed;
   const ArrayRef<Value> known = made.graph.heads();
   size_t nextZeros = gradient.heads().size();
   SmallVector<Value, 16> heads(known.take_front(nextZeros));

@@ -58,7 +58,7 @@ Value MxnetBody::zeros(DType type, Value like, ArrayRef<int64_t> shape) {
 }
 
 Value MxnetBody::inlined(const Graph &graph, ArrayRef<Value> given) {
-  GraphRewriter rewriter(builder, graph);
+  GraphInsertion rewriter(builder, graph);
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     if (graph.isVariable(NodeId(n))) {
       rewriter.replace(NodeId(n), given.front(), {});

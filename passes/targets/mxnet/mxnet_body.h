@@ -5,7 +5,7 @@
 #include "ir/graph/body_flow.h"
 #include "ir/graph/graph_builder.h"
 #include "ops/kit/primitives.h"
-#include "passes/rewrite/free_names.h"
+#include "ir/graph/free_names.h"
 
 #include <set>
 

@@ -3,7 +3,7 @@
 #include "ops/registry.h"
 #include "passes/gradient/higher_order/higher_order.h"
 #include "passes/gradient/higher_order/retain_inside.h"
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/unroll/unroll.h"
 #include "tests/support/runs/loops.h"

@@ -1,5 +1,5 @@
 // Nodes in bodies, named by paths: gradients that stop there, and taps that gradients pass.
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 
 #include "ir/graph/bodies.h"
 #include "ir/rules/grad_rule.h"
@@ -85,7 +85,9 @@ constinit const OpDef kDoublingTap = {
     .shape = shapes::same,
     .gradient = [](GradRule &g) { g.clone(); },
     .decompose =
-        [](DecomposeRule &d) { d.y(0, d.emit(*d.context().ops.find("_mul_scalar"), {d.x(0)}, {{"scalar", "2"}})); },
+        [](DecomposeRule &d) {
+          d.y(0, d.emit(*d.context().ops.find("_mul_scalar"), {d.x(0)}, {{"scalar", "2"}}));
+        },
     .kernel =
         [](const KernelCall &call) {
           for (int64_t i = 0; i < call.in[0].size(); ++i)

@@ -1,5 +1,5 @@
 // Down to the operators of a target, or an error that says what is missing.
-#include "ir/op/gradient_marks.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/verify.h"

@@ -5,7 +5,7 @@
 #include "formats/json/reader.h"
 #include "ir/rules/verify.h"
 #include "passes/inference/infer.h"
-#include "passes/lowering/kept_writes.h"
+#include "passes/lowering/write_order.h"
 #include "passes/lowering/lower_to.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
@@ -49,7 +49,7 @@ class BesideCheck {
   /// Whether what is beside reads a value of a write that only a loop, a branch or a call leads to otherwise: then
   /// other nodes wait for that write when those are lowered.
   static bool holdsMoreWrites(const Graph &without, const Graph &with) {
-    const LooseWrites before(without), after(with);
+    const EndangeredWrites before(without), after(with);
     if (before.isLoose.empty()) return false;
     StringMap<NodeId> named;
     for (uint32_t n = 0; n < with.numNodes(); ++n) named[with.name(NodeId(n))] = NodeId(n);

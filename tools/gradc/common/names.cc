@@ -3,7 +3,7 @@
 
 #include "drawing/table.h"
 
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 
 #include "ir/base/error.h"
 

@@ -11,7 +11,7 @@
 #include "ops/control/rebody.h"
 #include "passes/gradient/higher_order/higher_order.h"
 #include "passes/gradient/higher_order/retain_inside.h"
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
 

@@ -1,15 +1,17 @@
 // Each graph with such nodes is copied once, with other kinds; bodies are nested at most kMaxBodyNesting deep.
 // Tested by tests/passes/gradient/stop_inside_test.cc
-#include "passes/gradient/higher_order/stop_inside.h"
+#include "passes/gradient/higher_order/mark_inside.h"
 
 #include "passes/gradient/select.h"
+#include "passes/rewrite/body_map.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/body_flow.h"
+#include "ir/op/hidden_keys.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "ir/base/dense_map.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <set>
@@ -27,32 +29,23 @@ Expected<Graph> markBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeI
   for (const NodeInside *at : nodes)
     if (at->bodies.size() == level) marked[at->node.value] = at->path;
     else inside[at->bodies[level].first.value].push_back(at);
-  GraphRewriter rewriter(ctx, graph);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    const auto below = inside.find(n);
-    if (below == inside.end() && !marked.contains(n)) {
-      rewriter.copy(NodeId(n));
-      continue;
+  return withKinds(ctx, graph, [&](NodeId n) -> Expected<KindRef> {
+    const auto below = inside.find(n.value);
+    KindRef kind = graph.kindHandle(n);
+    if (below != inside.end()) {
+      Expected<KindRef> other = withRewrittenBodies(ctx, kind, [&](uint32_t b) -> Expected<Graph> {
+        SmallVector<const NodeInside *, 2> here;
+        copy_if(below->second, std::back_inserter(here), [&](auto *at) { return at->bodies[level].second == b; });
+        return here.empty() ? kind->bodies[b] : markBelow(ctx, kind->bodies[b], here, mark, level + 1);
+      });
+      if (!other) return other;
+      kind = *other;
     }
-    const NodeKind &kind = graph.kind(NodeId(n));
-    SmallVector<Graph, 3> bodies(kind.bodies);
-    for (uint32_t b = 0; below != inside.end() && b < bodies.size(); ++b) {
-      SmallVector<const NodeInside *, 2> here;
-      copy_if(below->second, std::back_inserter(here), [&](auto *at) { return at->bodies[level].second == b; });
-      if (here.empty()) continue;
-      Expected<Graph> body = markBelow(ctx, bodies[b], here, mark, level + 1);
-      if (!body) return body;
-      bodies[b] = *body;
-    }
-    const AttrText attr = {mark, mark == kRetainMark ? marked.lookup(n) : StringRef("True")};
-    Expected<KindRef> other =
-        ctx.kindLike(kind, marked.contains(n) ? ctx.withAttrs(kind.attrs, {attr}) : kind.attrs, bodies);
-    if (!other) return other.takeError();
-    rewriter.copy(NodeId(n), *other);
-  }
-  Expected<Rewritten> made = std::move(rewriter).finish();
-  if (!made) return made.takeError();
-  return made->graph;
+    const auto path = marked.find(n.value);
+    if (path == marked.end()) return kind;
+    const AttrText attr = {mark, mark == kRetainMark ? path->second : StringRef("True")};
+    return ctx.kindLike(*kind, ctx.withAttrs(kind->attrs, {attr}), kind->bodies);
+  });
 }
 
 Expected<Graph> markInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes, StringRef mark) {
@@ -125,7 +118,7 @@ Expected<std::optional<NodeInside>> PathIndex::find(StringRef path) {
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, "__stop_gradient__"); });
+  return catchingBadAlloc("to mark nodes", [&] { return markInside(context, graph, nodes, kStopMark); });
 }
 
 Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {

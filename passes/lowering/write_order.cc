@@ -1,5 +1,5 @@
 // Tested by tests/passes/lowering/lower_loops_test.cc
-#include "passes/lowering/kept_writes.h"
+#include "passes/lowering/write_order.h"
 
 #include "passes/order/order_mutation.h"
 
@@ -55,31 +55,31 @@ void EmittedOrder::addTo(GraphBuilder &builder, ArrayRef<NodeId> made) {
   }
 }
 
-LooseWrites::LooseWrites(const Graph &graph) {
+EndangeredWrites::EndangeredWrites(const Graph &graph) {
   auto any = [&](auto holds) { return llvm::any_of(graph.kinds(), [&](const KindRef &kind) { return holds(*kind); }); };
   if (!any([](const NodeKind &kind) { return !kind.mutated.isEmpty(); }) ||
       !any([](const NodeKind &kind) { return kind.flow != nullptr; }))
     return;
-  isHeld.resize(graph.numEntries());
-  BitVector isNodeHeld(graph.numNodes());
-  auto hold = [&](Value v) {
-    isHeld.set(graph.entry(v).value);
-    isNodeHeld.set(v.node.value);
+  isAlwaysRead.resize(graph.numEntries());
+  BitVector isNodeAlwaysRead(graph.numNodes());
+  auto mark = [&](Value v) {
+    isAlwaysRead.set(graph.entry(v).value);
+    isNodeAlwaysRead.set(v.node.value);
   };
-  for (Value head : graph.heads()) hold(head);
+  for (Value head : graph.heads()) mark(head);
   for (uint32_t n = graph.numNodes(); n-- > 0;) {
     const NodeKind &kind = graph.kind(NodeId(n));
-    if (!isNodeHeld[n] || kind.isVariable() || kind.flow) continue;
-    for (Value v : graph.inputs(NodeId(n))) hold(v);
-    for (NodeId dep : graph.controlDeps(NodeId(n))) isNodeHeld.set(dep.value);
+    if (!isNodeAlwaysRead[n] || kind.isVariable() || kind.flow) continue;
+    for (Value v : graph.inputs(NodeId(n))) mark(v);
+    for (NodeId dep : graph.controlDeps(NodeId(n))) isNodeAlwaysRead.set(dep.value);
   }
-  isLoose.resize(graph.numNodes());
+  mayLoseReaders.resize(graph.numNodes());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    auto isAbove = [&](NodeId m) { return isLoose[m.value]; };
-    if ((!isNodeHeld[n] && !graph.kind(NodeId(n)).mutated.isEmpty()) ||
+    auto isAbove = [&](NodeId m) { return mayLoseReaders[m.value]; };
+    if ((!isNodeAlwaysRead[n] && !graph.kind(NodeId(n)).mutated.isEmpty()) ||
         llvm::any_of(graph.inputs(NodeId(n)), [&](Value v) { return isAbove(v.node); }) ||
         llvm::any_of(graph.controlDeps(NodeId(n)), isAbove))
-      isLoose.set(n);
+      mayLoseReaders.set(n);
   }
 }
 

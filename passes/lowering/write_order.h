@@ -34,14 +34,14 @@ class EmittedOrder {
 
 /// What may lose its readers when loops, branches and calls are replaced. Empty if nothing is overwritten, or there are
 /// no such nodes. Linear.
-struct LooseWrites {
-  explicit LooseWrites(const Graph &graph);
+struct EndangeredWrites {
+  explicit EndangeredWrites(const Graph &graph);
 
   /// By entry: whether a head depends on it, whatever replaces loops, branches and calls.
-  llvm::BitVector isHeld;
+  llvm::BitVector isAlwaysRead;
   /// By node: whether it overwrites a variable and is perhaps needed only by loops, branches and calls, or depends on
   /// such a node.
-  llvm::BitVector isLoose;
+  llvm::BitVector mayLoseReaders;
 };
 
 /// By node: whether another one waits for it, other than a gradient operator for its forward node.

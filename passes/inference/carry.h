@@ -1,0 +1,27 @@
+// What is known of a graph, for a graph made of it. Tested by tests/passes/split_gradient_test.cc and
+// tests/passes/gradient/higher_order_test.cc
+#pragma once
+
+#include "passes/inference/infer.h"
+
+namespace gradc {
+
+/// Nothing is known of the graph; shapes are to be in this table.
+Inference unknownInference(const Graph &graph, std::shared_ptr<const ShapeTable> shapes);
+
+/// Sets what is known of an entry to what `from`, whose shapes are in the same table, knows of one.
+void setEntry(Inference &to, EntryId entry, const Inference &from, EntryId of);
+
+/// By node of a rewritten graph of `numNodes` nodes: output 0 of the node that it was, invalid for an added one.
+/// `newId` by node of the old graph, invalid for those that are gone.
+std::vector<Value> sourcesOf(llvm::ArrayRef<NodeId> newId, uint32_t numNodes);
+
+/// What `known` says of entries of `before`, for the entries of `now`: those of node n have what is known from the
+/// entry `source[n]` on, as far as both nodes have outputs, and the others are unknown. Shapes are in the same table;
+/// nothing is carried for bodies.
+Inference carry(const Inference &known, const Graph &before, const Graph &now, llvm::ArrayRef<Value> source);
+
+/// What is known of the variables, as hints.
+InferRequest knownVariables(const Graph &graph, const Inference &known);
+
+}  // namespace gradc
