@@ -1,12 +1,16 @@
-// The forward side: run the host's code, then record one call whose values are kept by the context instead of the node.
+// Forward runs the host's code and records one call whose values are kept by the context instead of the node.
 // Tested by tests/imperative/imperative_function_test.cc
+#include "imperative/host_function.h"
+
+#include "imperative/call.h"
 #include "imperative/engine.h"
-#include "imperative/tape/function_call.h"
 #include "imperative/tape/function_op.h"
 #include "runtime/executor/failures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
+
+#include <cstring>
 
 using namespace llvm;
 
@@ -15,45 +19,6 @@ namespace {
 
 void releaseCall(void *self) {
   const std::shared_ptr<FunctionCall> last = std::move(*static_cast<std::shared_ptr<FunctionCall> *>(self));
-}
-
-bool tryRetain(TapeNode &node) {
-  uint32_t refs = node.refs.load(std::memory_order_relaxed);
-  while (refs != 0)
-    if (node.refs.compare_exchange_weak(refs, refs + 1, std::memory_order_relaxed)) return true;
-  return false;
-}
-
-/// A tensor of its own for a saved value, which the host may give another history; an output has that of `node`, if it
-/// is not null.
-Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
-  const TensorImpl &impl = *saved.value.get();
-  const StoreView view(*impl.store);
-  if (impl.store->hasEnded()) return saved.value;
-  void *const block = impl.store->allocate(sizeof(TensorImpl));
-  if (!block) return Tensor();
-  retain(impl.storage);
-  TapeShapes::hold(impl.dims);
-  auto *const own = new (block) TensorImpl{.dtype = impl.dtype,
-                                           .tracked = impl.tracked,
-                                           .output = impl.output,
-                                           .shape = impl.shape,
-                                           .rank = impl.rank,
-                                           .isDerived = impl.isDerived,
-                                           .dims = impl.dims,
-                                           .store = impl.store,
-                                           .storage = impl.storage,
-                                           .producer = impl.producer,
-                                           .mark = impl.mark};
-  if (saved.output >= 0 && node && node->signature->outputs[static_cast<size_t>(saved.output)].isTracked) {
-    own->tracked = node->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
-    own->output = static_cast<uint16_t>(saved.output);
-    own->producer = node;
-    own->isDerived = 0;
-  }
-  if (own->producer) retain(own->producer);
-  if (own->mark) retain(own->mark);
-  return Tensor::adopt(own);
 }
 
 /// Makes the results of `forward` tensors of the tape.
@@ -119,8 +84,8 @@ class FunctionRecorder {
       if (!value) continue;
       if (Error error = engine.checkOwn(value, "value saved by function '" + name + "'")) return error;
       if (value.get()->storage->isInference)
-        return Failure(ErrorKind::StaleVersion, Engine::describe(*value.get()) + ", which function '" + name +
-                                                    "' saves, was made in inference mode")
+        return Failure(ErrorKind::StaleVersion,
+                       describe(*value.get()) + ", which function '" + name + "' saves, was made in inference mode")
             .note("clone it outside of InferenceScope");
     }
     return Error::success();
@@ -202,91 +167,209 @@ class FunctionRecorder {
   Pooled<Tensor> returned;  // the handles that `forward` gave
 };
 
+/// Whether a value of one shape can be summed down to the other: axes that are missing or have one element are summed
+/// over.
+bool sumsDownTo(Dims from, Dims to) {
+  if (to.size() > from.size()) return false;
+  const Dims last = from.take_back(to.size());
+  return all_of(zip_equal(last, to),
+                [](const auto &pair) { return std::get<0>(pair) == std::get<1>(pair) || std::get<1>(pair) == 1; });
+}
+
+/// Brings the gradients that a backward returned into the form that the tape needs.
+class Results {
+ public:
+  Results(Engine &engine, const TapeNode &node, bool isRecording)
+      : engine(engine), node(node), recording(isRecording ? Recording::On : Recording::Off) {}
+
+  Error run(MutableArrayRef<Tensor> given, ArrayRef<bool> wanted, MutableArrayRef<Tensor> results) {
+    const size_t number = node.signature->numInputs();
+    while (given.size() > number && !given.back()) given = given.drop_back();
+    if (given.size() != number)
+      return Failure(ErrorKind::GradCount, who() + " returned " + Twine(given.size()) + " gradients, expected " +
+                                               Twine(number) + ", one per input");
+    for (size_t i = 0; i < number; ++i) {
+      if (!given[i] || !wanted[i]) continue;
+      Expected<Tensor> fitting = fit(given[i], i);
+      if (!fitting) return fitting.takeError();
+      results[i] = std::move(*fitting);
+    }
+    return Error::success();
+  }
+
+ private:
+  std::string who() const { return "function '" + node.signature->handle->spelling.str() + "'"; }
+  std::string which(size_t i) const { return "gradient " + std::to_string(i) + " that " + who() + " returned "; }
+
+  Expected<Tensor> fit(const Tensor &gradient, size_t i) {
+    const TensorImpl &impl = *gradient.get();
+    const OperandType type = node.signature->inputs[i];
+    if (impl.store != &engine.store)
+      return Failure(ErrorKind::ForeignEntry, which(i) + "belongs to another Imperative");
+    if (impl.dtype != type.dtype)
+      return Failure(ErrorKind::HeadDType,
+                     which(i) + "has type " + dtypeName(impl.dtype) + ", expected " + dtypeName(type.dtype));
+    if (impl.shape == type.shape) return gradient;
+    const ShapeRef shape = engine.store.shapes[type.shape];
+    const OpDef *const sumLike = engine.ctx.ops.find("_sum_like");
+    if (!sumLike || !sumsDownTo(impl.shapeDims(), shape.dims()))
+      return Failure(ErrorKind::GradShape, which(i) + "has shape " + toString(ShapeRef(impl.shapeDims())) +
+                                               ", expected " + toString(shape) + " of input " + Twine(i));
+    Expected<Tensor> like = engine.makeTensor(type, nullptr, true);
+    if (!like) return like.takeError();
+    const Tensor operands[] = {gradient, std::move(*like)};
+    Tensor sum;
+    KindRow *const kind = engine.kindOf(*sumLike, engine.sumLikeKind);
+    if (Error error = runCall(engine, {kind, operands, {recording}, node.site()}, sum)) return error;
+    return sum;
+  }
+
+  Engine &engine;
+  const TapeNode &node;
+  const Recording recording;
+};
+
+Expected<Tensor> zerosOf(Engine &engine, OperandType type) {
+  Expected<Tensor> zeros = engine.makeTensor(type, nullptr);
+  if (zeros && zeros->ref().bytes()) std::memset(zeros->ref().data, 0, zeros->ref().bytes());
+  return zeros;
+}
+
+/// Records what a function that is only once differentiable has computed, as a call without a gradient that reads the
+/// operands of the function and of its gradient.
+Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradients, MutableArrayRef<Tensor> results) {
+  std::vector<uint64_t> &key = engine.callKey;
+  key.assign({0});
+  for (const Tensor &gradient : gradients)
+    if (gradient)
+      if (Error error = engine.makeMarks(gradient, kTracked)) return error;
+  Pooled<KnownOutput> known{PoolAllocator<KnownOutput>(engine.store)};
+  Pooled<Edge> edges{PoolAllocator<Edge>(engine.store)};
+  key.reserve(1 + gradients.size() + node.numEdges + results.size());  // nothing may fail while edges are held
+  known.reserve(results.size());
+  edges.reserve(gradients.size() + node.numEdges);
+  bool isTracked = false, isByLeaf = false;
+  for (const Tensor &gradient : gradients) {
+    if (!gradient) continue;
+    TensorImpl &impl = *gradient.get();
+    key.push_back(keyWord({impl.shape, impl.dtype}, impl.tracked != 0));
+    edges.push_back(edgeOf(impl, kTracked));
+    isByLeaf |= (impl.tracked & kTrackedByLeaf) != 0;
+    isTracked |= impl.tracked != 0;
+  }
+  for (auto [edge, type] : zip_equal(const_cast<TapeNode &>(node).edges(), node.signature->inputs)) {
+    key.push_back(keyWord(type, edge.isTracked() && edge.bits));
+    retain(edge);
+    edges.push_back(edge);
+    isTracked |= edge.isTracked() && edge.bits;
+  }
+  isByLeaf |= node.isTrackedByLeaf;
+  key[0] = formWord(false, edges.size());
+  for (const Tensor &result : results) {
+    if (!result) continue;
+    known.push_back({{result.get()->shape, result.dtype()}});
+    key.push_back(keyWord(known.back().type, true));
+  }
+  auto letGo = [&] {
+    for (const Edge &edge : edges) release(edge);
+  };
+  if (known.empty() || !isTracked) return letGo(), Error::success();
+  Expected<KindRow *> kind =
+      engine.functionKind(kOnceFunction, node.signature->handle->spelling, edges.size(), known.size());
+  if (!kind) return letGo(), kind.takeError();
+  Expected<Signature *> signature = engine.signatures.find(**kind, key, known);
+  if (!signature) return letGo(), signature.takeError();
+  void *const block = engine.store.allocate(TapeNode::bytes(edges.size(), 0));
+  if (!block) return letGo(), Failure(ErrorKind::TooLarge, "no memory to record a function");
+  retain(*signature);
+  TapeNode *const once = new (block) TapeNode{.numEdges = static_cast<uint32_t>(edges.size()),
+                                              .numKept = 0,
+                                              .line = node.line,
+                                              .file = node.file,
+                                              .signature = *signature,
+                                              .call = ++engine.numCalls,
+                                              .store = &engine.store,
+                                              .origin = makeOrigin(node)};
+  once->isTrackedByLeaf = isByLeaf;
+  llvm::copy(edges, once->edges().begin());
+  uint16_t output = 0;
+  for (Tensor &result : results) {
+    if (!result) continue;
+    // A tensor of its own: the host may hold what it returned.
+    TensorImpl &was = *result.get();
+    retain(was.storage);
+    Expected<Tensor> own = engine.makeTensor({was.shape, was.dtype}, was.storage);
+    if (!own) return release(once), own.takeError();
+    TensorImpl &impl = *own->get();
+    retain(once);
+    impl.producer = once;
+    impl.output = output++;
+    impl.tracked = isByLeaf ? kTracked | kTrackedByLeaf : kTracked;
+    result = std::move(*own);
+  }
+  release(once);
+  return Error::success();
+}
+
 }  // namespace
 
-std::shared_ptr<FunctionCall> &functionCallOf(Storage &state) {
-  return *static_cast<std::shared_ptr<FunctionCall> *>(state.releaseUser);
-}
-
-void releaseSaved(Storage &state) {
-  FunctionCall &call = *functionCallOf(state);
-  Pooled<FunctionCall::Saved> saved(call.saved.get_allocator());
-  std::lock_guard guard(call.mutex);
-  call.isCleared |= !call.saved.empty();
-  call.node = nullptr;
-  std::swap(saved, call.saved);
-}
-
-Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &function, Tensors inputs, CallSite site) {
+Expected<TensorList> runForward(Engine &engine, const std::shared_ptr<const Function> &function, Tensors inputs,
+                                CallSite site) {
   if (!function || !function->forward || !function->backward)
     return Failure(ErrorKind::BadCallback, "a function to apply has no forward or no backward");
-  const Modes modes = modesOf(*this);
+  const Modes modes = modesOf(engine.owner);
   std::shared_ptr<FunctionCall> call;
   std::shared_ptr<bool[]> needs;
   auto prepare = [&]() -> Error {
-    if (Error error = engine->checkOwn(inputs, "input of function '" + StringRef(function->name) + "'")) return error;
-    call = std::allocate_shared<FunctionCall>(PoolAllocator<FunctionCall>(engine->store), engine->store, function,
+    if (Error error = engine.checkOwn(inputs, "input of function '" + StringRef(function->name) + "'")) return error;
+    call = std::allocate_shared<FunctionCall>(PoolAllocator<FunctionCall>(engine.store), engine.store, function,
                                               inputs.size());
-    needs = engine->makeFlags(inputs.size());
+    needs = engine.makeFlags(inputs.size());
     for (auto [i, input] : enumerate(inputs))
-      needs[i] = engine->signatureOptions().carriesGradient(input.dtype()) &&
+      needs[i] = engine.signatureOptions().carriesGradient(input.dtype()) &&
                  (input.get()->tracked & Engine::trackedMask(modes)) != 0;
     return Error::success();
   };
-  if (Error error = entering(engine->store, "to call a function", prepare)) return error;
+  if (Error error = entering(engine.store, "to call a function", prepare)) return error;
   const auto endCall = make_scope_exit([&] {
     call->isForward = false;
     call->given.clear();
   });
   Expected<TensorList> outputs = [&] {
-    NoGradScope quiet(*this);
+    NoGradScope quiet(engine.owner);
     return function->forward(FunctionContext(call, needs), inputs);
   }();
   auto record = [&]() -> Error {
     const CallRequest request{.kind = nullptr, .inputs = inputs, .modes = modes, .site = site};
-    return FunctionRecorder(*engine, call, request, ArrayRef(needs.get(), inputs.size())).run(*outputs);
+    return FunctionRecorder(engine, call, request, ArrayRef(needs.get(), inputs.size())).run(*outputs);
   };
   if (outputs)
-    if (Error error = entering(engine->store, "to record a function", record)) return error;
+    if (Error error = entering(engine.store, "to record a function", record)) return error;
   return outputs;
 }
 
-// Later it would keep the outputs, which keep the call.
-void FunctionContext::save(Tensors values) const {
-  if (call->isForward) call->given.assign(values.begin(), values.end());
-}
-void FunctionContext::markNonDifferentiable(size_t output) const {
-  if (call->isForward) call->nonDifferentiable.push_back(output);
-}
-void FunctionContext::setMaterializes(bool isOn) const { call->materializes = isOn; }
-bool FunctionContext::needsGradient(size_t input) const { return input < call->numInputs && needs[input]; }
-std::shared_ptr<void> &FunctionContext::data() const { return call->data; }
-
-Expected<TensorList> FunctionContext::saved() const {
-  TensorList values;
-  for (size_t i = 0;; ++i) {
-    FunctionCall::Saved saved;
-    TapeNode *node = nullptr;
-    {
-      std::lock_guard guard(call->mutex);
-      if (call->isCleared)
-        return Failure(ErrorKind::HistoryCleared,
-                       "what " + call->describe() + " saved was released by an earlier backward without `retain`")
-            .note("retain on the first call to run another one over the same history");
-      if (i == call->saved.size()) return values;
-      saved = call->saved[i];
-      if (call->node && tryRetain(*call->node)) node = call->node;
+Error runBackward(HostRun &host, size_t number, MutableArrayRef<Tensor> gradients,
+                  const std::shared_ptr<const bool[]> &wanted, MutableArrayRef<Tensor> results) {
+  Engine &engine = host.engine;
+  const TapeNode &node = host.nodeOf(number);
+  const std::shared_ptr<FunctionCall> call = functionCallOf(*host.stateOf(number));
+  if (call->materializes)
+    for (auto [gradient, output] : zip_equal(gradients, node.signature->outputs)) {
+      if (gradient) continue;
+      Expected<Tensor> zeros = zerosOf(engine, output.type);
+      if (!zeros) return zeros.takeError();
+      gradient = std::move(*zeros);
     }
-    const auto endNode = make_scope_exit([&] {
-      if (node) release(node);
-    });
-    if (saved.value && saved.value.version() != saved.version)
-      return Failure(ErrorKind::StaleVersion, "value " + Twine(i) + " that " + call->describe() +
-                                                  " saved was overwritten: its gradient needs version " +
-                                                  Twine(saved.version) + ", it is " + Twine(saved.value.version()));
-    values.push_back(saved.value ? handOut(saved, node) : Tensor());
-    if (saved.value && !values.back()) return Failure(ErrorKind::TooLarge, "no memory for a saved value");
+  const bool isRecorded = host.isRecording && !call->function->isOnceDifferentiable;
+  std::optional<Expected<TensorList>> given;
+  {
+    HostRun::Inside inside(host, isRecorded);
+    given.emplace(call->function->backward(FunctionContext(call, wanted), gradients));
   }
+  if (!*given) return given->takeError();
+  if (Error error = Results(engine, node, isRecorded).run(**given, ArrayRef(wanted.get(), results.size()), results))
+    return error;
+  return host.isRecording && !isRecorded ? recordOnce(engine, node, gradients, results) : Error::success();
 }
 
 }  // namespace gradc
