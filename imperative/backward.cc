@@ -1,8 +1,13 @@
 // Backward: collect the history of the ys, find or compile the plan for its structure, run it, deliver the gradients to
 // their marks, clear the history. Until delivery nothing of the user's has changed (RET-05). Tested by
 // tests/imperative/imperative_test.cc
+#include "imperative/backward.h"
+
+#include "imperative/call.h"
+#include "imperative/plans/compile_backward.h"
 #include "imperative/plans/deep_stack.h"
 #include "imperative/replay.h"
+#include "imperative/replay_recorded.h"
 #include "imperative/tape/tape_shapes.h"
 
 #include "runtime/executor/bindings.h"
@@ -19,20 +24,18 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What backward and grad have in common.
-struct Asked {
-  Tensors ys, heads;
-  bool retains = false, createGraph = false;
-  bool isLenient = false;
-  bool checksNaN = false;
-  HeadPolicy headPolicy = HeadPolicy::Ones;
-};
-
 class Run {
  public:
-  Run(Engine &engine, const Asked &asked, StoreLock &lock)
-      : scratch(takeScratch(engine)), engine(engine), asked(asked),
-        host(engine, lock, asked.createGraph, scratch->host) {}
+  template <class Options>
+  Run(Engine &engine, Tensors ys, const Options &options, StoreLock &lock)
+      : scratch(takeScratch(engine)), engine(engine), ys(ys), heads(options.heads),
+        retains(options.retain.value_or(options.createGraph)), createGraph(options.createGraph),
+        isLenient(options.secondBackward == SecondBackward::Lenient), checksNaN(modesOf(engine.owner).checksNaN),
+        host(engine, lock, createGraph, scratch->host) {
+    scratch->request.headPolicy = options.headPolicy;
+    scratch->request.duplicates = options.duplicates;
+    scratch->request.policies = options.policies;
+  }
   ~Run() {
     host.end();
     for (const TapeValue &y : scratch->ys)
@@ -44,36 +47,34 @@ class Run {
   std::unique_ptr<Scratch> scratch;
 
   Error checkHeads() {
-    if (asked.ys.empty()) return Failure(ErrorKind::MissingAttr, "no tensor to differentiate (ys): the list is empty");
-    if (Error error = engine.checkOwn(asked.ys, "y")) return error;
-    if (asked.headPolicy == HeadPolicy::Input)
+    if (ys.empty()) return Failure(ErrorKind::MissingAttr, "no tensor to differentiate (ys): the list is empty");
+    if (Error error = engine.checkOwn(ys, "y")) return error;
+    if (scratch->request.headPolicy == HeadPolicy::Input)
       return Failure(ErrorKind::UnsupportedOption, "HeadPolicy::Input makes variables of a graph, and a tape has none")
           .note("give head gradients as tensors: HeadPolicy::Required refuses gaps");
-    if (!asked.heads.empty() && asked.heads.size() != asked.ys.size())
-      return Failure(ErrorKind::HeadCount, Twine(asked.ys.size()) + " ys have " + Twine(asked.heads.size()) +
+    if (!heads.empty() && heads.size() != ys.size())
+      return Failure(ErrorKind::HeadCount, Twine(ys.size()) + " ys have " + Twine(heads.size()) +
                                                " head gradients: give one per y, an empty handle for a gap");
-    for (size_t i = 0; i < asked.ys.size(); ++i) {
-      const TapeValue y = TapeValue::of(*asked.ys[i].get());
-      if (!asked.heads.empty() && asked.heads[i])
+    for (size_t i = 0; i < ys.size(); ++i) {
+      const TapeValue y = TapeValue::of(*ys[i].get());
+      if (!heads.empty() && heads[i])
         if (Error error = checkHead(i)) return error;
       if (!y.isTracked()) continue;
       scratch->ys.push_back(y);
       if (y.node) retain(y.node);  // a y may be a buffer, which gets another history with the gradient
-      scratch->heads.push_back(asked.heads.empty() ? Tensor() : asked.heads[i]);
+      scratch->heads.push_back(heads.empty() ? Tensor() : heads[i]);
     }
     if (!scratch->ys.empty()) return Error::success();
     std::string names;
-    for (const Tensor &y : asked.ys) names += (names.empty() ? "" : ", ") + Engine::describe(*y.get());
-    if (asked.ys.size() > 1) return Failure(ErrorKind::NoLiveOutput, "no y carries gradient: " + names);
+    for (const Tensor &y : ys) names += (names.empty() ? "" : ", ") + describe(*y.get());
+    if (ys.size() > 1) return Failure(ErrorKind::NoLiveOutput, "no y carries gradient: " + names);
     return Failure(ErrorKind::NoGraph, names + " was not computed from a tracked tensor while that was recorded")
         .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
         .note("if an earlier backward cleared its history, set `retain` on that call");
   }
 
   Error collect() {
-    auto describe = [&](const TapeNode &node) { return engine.describe(node); };
-    if (Error error = scratch->collected.collect(scratch->ys, engine.nextEpoch(), asked.isLenient, describe))
-      return error;
+    if (Error error = scratch->collected.collect(scratch->ys, engine.nextEpoch(), isLenient)) return error;
     for (auto [i, y] : enumerate(scratch->ys))
       scratch->request.heads.push_back({scratch->collected.word(y), static_cast<bool>(scratch->heads[i])});
     return Error::success();
@@ -106,13 +107,13 @@ class Run {
 
   /// Delivers the gradients to their marks; until then nothing has changed.
   Error deliver() {
-    if (asked.createGraph)
+    if (createGraph)
       if (Error error = addRecorded()) return error;
     scratch->host.late.reserve(scratch->marks.size());
-    if (asked.createGraph) engine.recordedGradients.reserve(scratch->marks.size());
+    if (createGraph) engine.recordedGradients.reserve(scratch->marks.size());
     for (auto [i, mark, gradient] : enumerate(scratch->marks, scratch->results)) {
       if (!gradient) continue;
-      engine.deliver(*mark, std::move(gradient), asked.createGraph);
+      gradc::deliver(engine, *mark, std::move(gradient), createGraph);
       if (mark->hooks && liveHooks(hooksOf(*mark).after)) scratch->host.late.push_back(static_cast<uint32_t>(i));
     }
     return Error::success();
@@ -132,12 +133,12 @@ class Run {
     scratch->collected.encode(scratch->key);
     Expected<std::shared_ptr<Plan>> plan = findPlan(scratch->key);
     if (!plan) return plan.takeError();
-    const ReplayRequest replayed{
-        engine, **plan, *scratch, asked.retains, host.isNeeded() ? &host : nullptr, asked.checksNaN, scratch->marks};
-    if (asked.createGraph && (*plan)->isZeros.any()) zeros = (*plan)->isZeros;
+    const ReplayRequest replayed{engine,    **plan,        *scratch, retains, host.isNeeded() ? &host : nullptr,
+                                 checksNaN, scratch->marks};
+    if (createGraph && (*plan)->isZeros.any()) zeros = (*plan)->isZeros;
     engine.plans.lease(**plan);
     const auto endLease = make_scope_exit([&] { engine.plans.giveBack(**plan); });
-    if (asked.createGraph) return replayRecorded(replayed);
+    if (createGraph) return replayRecorded(replayed);
     bool hasReleased = false;
     Error error = replay(replayed, hasReleased);
     if (error && hasReleased) markReleased();
@@ -150,16 +151,16 @@ class Run {
       if (unused == UnusedPolicy::None) continue;
       if (gradient) {
         // Zeros are as they were computed, or have a history of their own.
-        const bool isConstant = asked.createGraph && isZeros(i) && !gradient.get()->tracked;
+        const bool isConstant = createGraph && isZeros(i) && !gradient.get()->tracked;
         if (!isConstant) continue;
       } else if (!host.hasFunctionsAtAll()) {
         continue;
       } else if (unused == UnusedPolicy::Error) {
-        return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", " + Engine::describe(*xs[i].get()) +
+        return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", " + describe(*xs[i].get()) +
                                                    ", gets no gradient: the functions it leads to gave none")
             .note("request None or Zeros for unused xs");
       }
-      Expected<Tensor> zeros = asked.createGraph ? engine.trackedZeros(xs[i]) : makeZeros(scratch->request.types[i]);
+      Expected<Tensor> zeros = createGraph ? trackedZeros(xs[i]) : makeZeros(scratch->request.types[i]);
       if (!zeros) return zeros.takeError();
       gradient = std::move(*zeros);
     }
@@ -168,10 +169,10 @@ class Run {
 
   /// RET-01, RET-04. In the order of the calls, so that each node is still held by a later one or by a y.
   void clearHistory() {
-    if (asked.retains) return;
+    if (retains) return;
     for (TapeNode *node : scratch->collected.nodes()) {
       node->isCleared = true;
-      clear(*node, asked.isLenient);
+      clear(*node, isLenient);
     }
   }
 
@@ -186,6 +187,16 @@ class Run {
   /// Whether a result is zeros, whatever the values.
   bool isZeros(size_t result) const { return result < zeros.size() && zeros[static_cast<unsigned>(result)]; }
 
+  /// Zeros that x has nothing to do with, but which have a history, so that the next order of gradients is zero as well
+  /// (HO-08).
+  Expected<Tensor> trackedZeros(const Tensor &x) {
+    const CallRequest request{
+        engine.kindOf(*engine.ctx.ops.wellKnown.zerosLike, engine.zerosLikeKind), x, {Recording::On}};
+    Tensor zeros;
+    if (Error error = runCall(engine, request, zeros)) return error;
+    return zeros;
+  }
+
   Expected<Tensor> makeZeros(OperandType type) {
     Expected<Tensor> made = engine.makeTensor(type, nullptr);
     if (made && made->ref().bytes()) std::memset(made->ref().data, 0, made->ref().bytes());
@@ -195,9 +206,9 @@ class Run {
   static const HookList &hooksOf(const Mark &mark) { return *static_cast<const HookList *>(mark.hooks->releaseUser); }
 
   Error checkHead(size_t i) {
-    const TensorImpl &head = *asked.heads[i].get(), &y = *asked.ys[i].get();
-    if (Error error = engine.checkOwn(asked.heads[i], "head gradient")) return error;
-    const std::string which = ("head gradient " + Twine(i + 1) + " of " + Engine::describe(y)).str();
+    const TensorImpl &head = *heads[i].get(), &y = *ys[i].get();
+    if (Error error = engine.checkOwn(heads[i], "head gradient")) return error;
+    const std::string which = ("head gradient " + Twine(i + 1) + " of " + describe(y)).str();
     if (head.shape != y.shape)
       return Failure(ErrorKind::HeadShape, which + " has shape " + toString(ShapeRef(head.shapeDims())) +
                                                ", expected " + toString(ShapeRef(y.shapeDims())));
@@ -210,13 +221,11 @@ class Run {
   /// A plan that is not running: a backward inside a hook of another one with the same structure gets a plan of its
   /// own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
-    std::shared_ptr<Plan> plan = engine.plans.find(key);
-    if (!plan) engine.droppedAtMiss = engine.signatures.numDropped();
-    if (plan && (plan->source || !asked.createGraph)) return plan;
+    std::shared_ptr<Plan> plan = engine.plans.find(key, engine.signatures.numDropped());
+    if (plan && (plan->source || !createGraph)) return plan;
     Expected<std::unique_ptr<Plan>> made = catching("to compile a backward", [&] {
       return compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
-                             engine.signatureOptions(), asked.createGraph,
-                             [&](const TapeNode &node) { return engine.describeFully(node); });
+                             engine.signatureOptions(), createGraph);
     });
     if (!made) return made.takeError();
     if (plan) {
@@ -240,7 +249,7 @@ class Run {
       Tensor before = Tensor::share(mark->grad);
       const Tensor **sum = before && mark->isCallersBuffer ? &sums[before.get()->storage->data] : nullptr;
       if (sum && *sum) before = **sum;
-      if (Error error = engine.addRecorded(*mark, gradient, before)) return error;
+      if (Error error = gradc::addRecorded(engine, *mark, gradient, before)) return error;
       if (sum) *sum = &gradient;
     }
     return Error::success();
@@ -254,13 +263,14 @@ class Run {
   }
 
   Engine &engine;
-  const Asked &asked;
+  const Tensors ys, heads;
+  const bool retains, createGraph, isLenient, checksNaN;
   HostRun host;
   BitVector zeros;  // Plan::isZeros
 };
 
 std::string position(size_t i, const Tensor &x) {
-  return ("x number " + Twine(i + 1) + ", " + Engine::describe(*x.get())).str();
+  return ("x number " + Twine(i + 1) + ", " + describe(*x.get())).str();
 }
 
 Error checkTarget(const Tensor &x, size_t i) {
@@ -269,25 +279,15 @@ Error checkTarget(const Tensor &x, size_t i) {
       .note("mark it with requireGrad or attachGrad before it is used");
 }
 
-Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const BackwardOptions &options) {
-  StoreLock lock(engine->store);
-  Asked asked{ys,
-              options.heads,
-              options.retain.value_or(options.createGraph),
-              options.createGraph,
-              options.secondBackward == SecondBackward::Lenient,
-              modesOf(owner).checksNaN,
-              options.headPolicy};
-  Run run(*engine, asked, lock);
+Error deliverHere(Engine &engine, Tensors ys, const BackwardOptions &options) {
+  StoreLock lock(engine.store);
+  Run run(engine, ys, options, lock);
   if (options.inputs && options.inputs->empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (inputs): the list is empty");
   if (Error error = run.checkHeads()) return error;
   if (Error error = run.collect()) return error;
   BackwardRequest &request = run.scratch->request;
   Collected &collected = run.scratch->collected;
-  request.headPolicy = options.headPolicy;
-  request.duplicates = options.duplicates;
-  request.policies = options.policies;
   std::vector<Mark *> &marks = run.scratch->marks;
   auto ask = [&](std::vector<uint32_t> &list, const TapeValue &value, Mark *mark) {
     list.push_back(collected.word(value));
@@ -295,11 +295,11 @@ Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const Backward
     marks.push_back(mark);
   };
   if (options.inputs) {
-    if (Error error = engine->checkOwn(*options.inputs, "input")) return error;
+    if (Error error = engine.checkOwn(*options.inputs, "input")) return error;
     for (size_t i = 0; i < options.inputs->size(); ++i) {
       const Tensor &x = (*options.inputs)[i];
       if (Error error = checkTarget(x, i)) return error;
-      Expected<Mark *> mark = engine->markOf(*x.get());
+      Expected<Mark *> mark = engine.markOf(*x.get());
       if (!mark) return mark.takeError();
       if (!run.scratch->listed.insert(*mark).second) continue;  // TA-14
       if (!(*mark)->isMarked) (*mark)->request = Request::Add;
@@ -326,32 +326,21 @@ Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const Backward
   return run.finish();
 }
 
-Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const GradOptions &options,
-               std::vector<Tensor> &gradients) {
-  StoreLock lock(engine->store);
+Error computeHere(Engine &engine, Tensors ys, Tensors xs, const GradOptions &options, std::vector<Tensor> &gradients) {
+  StoreLock lock(engine.store);
   if (!options.onlyInputs)
     return Failure(ErrorKind::UnsupportedOption, "onlyInputs = false (gradients of all leaves) is not supported");
-  Asked asked{ys,
-              options.heads,
-              options.retain.value_or(options.createGraph),
-              options.createGraph,
-              options.secondBackward == SecondBackward::Lenient,
-              modesOf(owner).checksNaN,
-              options.headPolicy};
   if (xs.empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (xs): the list is empty");
-  if (Error error = engine->checkOwn(xs, "x")) return error;
-  if (Error error = engine->checkOwn(options.noGrad, "member of noGrad")) return error;
+  if (Error error = engine.checkOwn(xs, "x")) return error;
+  if (Error error = engine.checkOwn(options.noGrad, "member of noGrad")) return error;
   for (size_t i = 0; i < xs.size(); ++i)
     if (Error error = checkTarget(xs[i], i)) return error;
-  Run run(*engine, asked, lock);
+  Run run(engine, ys, options, lock);
   if (Error error = run.checkHeads()) return error;
   if (Error error = run.collect()) return error;
   BackwardRequest &request = run.scratch->request;
   Collected &collected = run.scratch->collected;
-  request.headPolicy = options.headPolicy;
-  request.duplicates = options.duplicates;
-  request.policies = options.policies;
   request.unused = options.unused;
   for (const Tensor &x : xs) {
     const TapeValue value = TapeValue::of(*x.get());
@@ -372,14 +361,14 @@ Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const 
 
 }  // namespace
 
-Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
+Error deliverGradients(Engine &engine, Tensors ys, const BackwardOptions &options) {
   return withRoomOnStack(
-      [&] { return catching("to run a backward", [&] { return backwardHere(*this, engine.get(), ys, options); }); });
+      [&] { return catching("to run a backward", [&] { return deliverHere(engine, ys, options); }); });
 }
 
-Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
+Expected<std::vector<Tensor>> computeGradients(Engine &engine, Tensors ys, Tensors xs, const GradOptions &options) {
   std::vector<Tensor> gradients;
-  auto work = [&] { return gradHere(*this, engine.get(), ys, xs, options, gradients); };
+  auto work = [&] { return computeHere(engine, ys, xs, options, gradients); };
   if (Error error = withRoomOnStack([&] { return catching("to compute gradients", work); })) return error;
   return gradients;
 }

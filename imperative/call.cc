@@ -1,6 +1,6 @@
 // One call: look up its signature, take memory, run the kernel, record. Nothing is changed before the kernel has run.
 // Tested by tests/imperative/imperative_test.cc
-#include "imperative/engine.h"
+#include "imperative/call.h"
 
 #include "ir/graph/effects.h"
 #include "runtime/executor/bindings.h"
@@ -134,7 +134,7 @@ class Caller {
       if (!signature->isInput(operand)) break;
       const TensorImpl &kept = input(operand);
       if (kept.storage && kept.storage->isInference)
-        return Failure(ErrorKind::StaleVersion, Engine::describe(kept) + ", which the gradient of '" +
+        return Failure(ErrorKind::StaleVersion, describe(kept) + ", which the gradient of '" +
                                                     signature->handle->spelling +
                                                     "' needs, was made in inference mode: clone it outside");
     }
@@ -379,11 +379,11 @@ class Caller {
 
 }  // namespace
 
-Error Engine::call(const CallRequest &request, MutableArrayRef<Tensor> outputs) {
+Error runCall(Engine &engine, const CallRequest &request, MutableArrayRef<Tensor> outputs) {
   return catching("to run an operator", [&] {
-    return amend(Caller(*this, request).run(outputs), [&](GradcError &error) {
-      if (!request.kind || request.kind->store != &store) return;
-      std::string text = "in " + describeCall(numCalls + 1, *request.kind->kind);
+    return amend(Caller(engine, request).run(outputs), [&](GradcError &error) {
+      if (!request.kind || request.kind->store != &engine.store) return;
+      std::string text = "in " + describeCall(engine.numCalls + 1, *request.kind->kind);
       if (request.site.file) text += (" at " + Twine(request.site.file) + ":" + Twine(request.site.line)).str();
       error.notes.push_back({std::move(text), {}});
     });

@@ -3,6 +3,7 @@
 
 #include "imperative/host_run.h"
 #include "imperative/imperative.h"
+#include "imperative/marks.h"
 #include "imperative/plans/plan_cache.h"
 #include "imperative/tape/signature.h"
 #include "imperative/tape/tape.h"
@@ -10,24 +11,7 @@
 #include "ir/base/dense_map.h"
 #include "runtime/executor/failures.h"
 
-#include "llvm/ADT/SetVector.h"
-
 namespace gradc {
-
-struct CallRequest {
-  KindRow *kind;
-  Tensors inputs;
-  Modes modes;
-  CallSite site = {};
-  Tensors into = {};  // per visible output; none: new tensors
-  llvm::ArrayRef<KnownOutput> known =
-      {};                       // all outputs, if known; one that is not requested comes back as an empty handle
-  TapeNode *forward = nullptr;  // of a fused backward operator
-  Origin *origin = nullptr;     // the call whose gradient this one computes
-  uint64_t draw = 0;            // for a random operator, the draw that it repeats; 0: a new one
-  Storage *state = nullptr;     // of the host's object for the kernel; null: none
-  bool keepsDerived = false;    // a result of untracked values keeps the call, for graphs
-};
 
 /// Makes a computed tensor an untracked one.
 inline void dropHistory(TensorImpl &impl) {
@@ -76,45 +60,6 @@ struct Scratch {
   void clear();
 };
 
-/// Marks whose gradient is a buffer of the caller's, by the address of its memory.
-class BufferMarks {
- public:
-  BufferMarks() = default;
-  BufferMarks(const BufferMarks &) = delete;
-  ~BufferMarks();
-  void add(const Storage &buffer, Mark &mark);
-  /// REQ-09: whether another mark puts its gradient there, unless both add to all of it, in one type.
-  bool isRefused(const Storage &buffer, Mark &mark, Request request);
-  size_t size() const { return number; }
-  size_t heapBytes() const;
-
- private:
-  using List = llvm::SetVector<Mark *, llvm::SmallVector<Mark *, 4>, DenseSet<Mark *>, 4>;
-  void dropLast(List &list);
-  /// Whether the buffer of another mark has some of these bytes, but not the same ones.
-  bool hasPartOf(const Storage &buffer, const Mark &mark) const;
-
-  DenseMap<const char *, List> lists;
-  size_t number = 0, limit = 16;  // at this number, marks without other references are dropped
-};
-
-/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other alive until the
-/// gradient is replaced, or until the end of the Imperative, which removes the histories.
-class RecordedGradients {
- public:
-  RecordedGradients() = default;
-  RecordedGradients(const RecordedGradients &) = delete;
-  ~RecordedGradients();
-  void add(Mark &mark);
-  /// The next ones to be added need no memory.
-  void reserve(size_t number) { marks.reserve(marks.size() + number); }
-  size_t heapBytes() const { return heapBytesOf(marks); }
-
- private:
-  std::vector<Mark *> marks;
-  size_t limit = 16;  // at this size, marks without such a gradient are dropped
-};
-
 /// What every entry of the API does: holds the lock while `work` runs, and turns exceptions into errors. E-21 for a
 /// call by a function of the host's operator, which runs with the lock held.
 template <class Work> auto entering(Store &store, const char *what, Work work) -> decltype(work()) {
@@ -133,23 +78,9 @@ class Engine {
   }
   ~Engine();
 
-  /// Puts the first visible outputs into `outputs`, as many as fit.
-  llvm::Error call(const CallRequest &request, llvm::MutableArrayRef<Tensor> outputs);
-
   /// Takes over the storage; null: new memory, or none if only shape and type are read.
   llvm::Expected<Tensor> makeTensor(OperandType type, Storage *storage, bool isShapeOnly = false);
   llvm::Expected<OperandType> typeOf(Dims dims, DType dtype);
-  /// "call 12, operator 'square'"
-  std::string describe(const TapeNode &node) const;
-  std::string describeCall(uint64_t call, const NodeKind &kind) const;
-  /// The same with the call site, and the calls whose gradient it computes.
-  std::string describeFully(const TapeNode &node) const;
-  /// The origin of the calls that a backward records for a node; null without memory.
-  Origin *makeOrigin(const TapeNode &node);
-  /// Explains the last miss of `plans`.
-  std::string explainMiss() const;
-  /// "tensor 'w'", "a tensor of shape (2,3)"
-  static std::string describe(const TensorImpl &impl);
   /// E-44 for a tensor of another Imperative, E-14 for no tensor.
   llvm::Error checkOwn(Tensors list, const llvm::Twine &what) const;
   /// E-44 for a kind that this Imperative has not made.
@@ -176,8 +107,7 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0;
-  uint64_t droppedAtMiss = 0;  // SignatureTable::numDropped when the cache of plans missed last
-  uint32_t epoch = 0;          // the last one that collecting has left in nodes; see nextEpoch
+  uint32_t epoch = 0;  // the last one that collecting has left in nodes; see nextEpoch
   static constexpr size_t kMaxSpare = 16;
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
@@ -201,9 +131,6 @@ class Engine {
   DenseMap<uint64_t, llvm::SmallVector<Kind, 1>> functionKinds;  // by hash
   DenseMap<const TensorImpl *, int64_t> outputOf;  // what a function took and gave: the output that it is, or -1
 
-  /// The mark of a tensor, made if there is none. The call of a computed tensor is linked to it, for the delivery of
-  /// its gradient and for hooks; tensors that are the same output of a call have one mark.
-  llvm::Expected<Mark *> tiedMarkOf(TensorImpl &impl);
   /// The kind of an operator without attributes; `known` caches it.
   KindRow *kindOf(const OpDef &op, Kind &known);
   /// The kind of a call of the host's code (function_op.h). BadAttribute for more inputs or outputs than those may
@@ -213,15 +140,7 @@ class Engine {
   std::shared_ptr<bool[]> makeFlags(size_t number) {
     return std::allocate_shared<bool[]>(PoolAllocator<bool>(store), number);
   }
-  /// Zeros that x has nothing to do with, but which have a history, so that the next order of gradients is zero as well
-  /// (HO-08).
-  llvm::Expected<Tensor> trackedZeros(const Tensor &x);
   llvm::Error growWorkspace(size_t bytes);
-  /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with `before`.
-  llvm::Error addRecorded(const Mark &mark, Tensor &gradient, const Tensor &before);
-  /// Delivers a gradient to a mark that was not dropped; `isRecorded`: it has a history of its own, and is the sum
-  /// already.
-  void deliver(Mark &mark, Tensor gradient, bool isRecorded);
 };
 
 }  // namespace gradc

@@ -46,7 +46,10 @@ class HookHandle {
   explicit HookHandle(std::weak_ptr<HookEntry> entry) : entry(std::move(entry)) {}
   /// False if the hook was removed before, or its tensor is gone. Inside a hook it takes effect for hooks that come
   /// later in the same run (HOOK-04). The function is destroyed, at the end of its call if it is running.
-  bool remove();
+  bool remove() {
+    const std::shared_ptr<HookEntry> hook = entry.lock();
+    return hook && hook->take();
+  }
 
  private:
   std::weak_ptr<HookEntry> entry;
@@ -62,6 +65,9 @@ struct HookList {
   HookRows before, after;
 };
 /// Null if all of them were removed.
-HookRows liveHooks(const HookRows &rows);
+inline HookRows liveHooks(const HookRows &rows) {
+  const bool isLive = rows && llvm::any_of(*rows, [](const auto &entry) { return entry->get() != nullptr; });
+  return isLive ? rows : nullptr;
+}
 
 }  // namespace gradc

@@ -4,12 +4,18 @@
 
 #include "imperative/hooks.h"
 #include "imperative/tape/collect.h"
+#include "imperative/tape/modes.h"
 
 #include "llvm/ADT/BitVector.h"
 
+#include <optional>
+
 namespace gradc {
 
-class StoreLock;
+/// Imperative::addHook and addPostAccumulateHook, with the lock held. `old` gets the rows of before, to be destroyed
+/// without it.
+llvm::Expected<HookHandle> addHook(Engine &engine, const Tensor &x, TensorHook &hook, HookRows &old);
+llvm::Expected<HookHandle> addPostAccumulateHook(Engine &engine, const Tensor &leaf, TensorHook &hook, HookRows &old);
 
 /// The working memory of a backward with code of the host, reused by the next: a steady step allocates nothing.
 struct HostScratch {
@@ -39,7 +45,7 @@ struct HostScratch {
 class HostRun {
  public:
   HostRun(Engine &engine, StoreLock &lock, bool isRecording, HostScratch &scratch)
-      : engine(engine), lock(lock), isRecording(isRecording), scratch(scratch) {}
+      : engine(engine), isRecording(isRecording), lock(lock), scratch(scratch) {}
   HostRun(const HostRun &) = delete;
   /// Releases everything that belongs to the host.
   void end();
@@ -54,6 +60,7 @@ class HostRun {
   /// Holds what was collected, and the marks and head gradients: from now on the host may release them, or clear the
   /// history.
   void hold(const Collected &collected, llvm::ArrayRef<Mark *> marks, Tensors heads);
+  const TapeNode &nodeOf(size_t call) const { return *scratch.nodes[call]; }
   /// The state that a collected call had then.
   Storage *stateOf(size_t call) const { return scratch.states[call]; }
 
@@ -62,26 +69,37 @@ class HostRun {
   llvm::Error runHooks(size_t tap, Tensor &gradient);
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
-  /// Runs the backward of the function that a collected call is. `gradients`: per output; no tensor: none arrived.
-  /// `wanted`: per input. `results`: per input, none at first, then of its shape and type; no tensor: it contributes
-  /// nothing, or was not requested. E-46, E-57, E-39, E-44, and the function's own error.
-  llvm::Error runFunction(size_t call, llvm::MutableArrayRef<Tensor> gradients,
-                          const std::shared_ptr<const bool[]> &wanted, llvm::MutableArrayRef<Tensor> results);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();
-  /// Queues a callback for the end of the innermost backward of this engine whose host code the calling thread is in;
-  /// false if there is none.
-  static bool queue(const Engine &engine, FinalCallback callback);
+  /// Queues a callback for the end of the innermost backward of this engine whose host code the calling thread is in.
+  /// E-22 if there is none, E-21 for an empty function.
+  static llvm::Error queue(const Engine &engine, FinalCallback callback);
+
+  /// Exists while the calling thread is in code of the host.
+  class Inside {
+   public:
+    Inside(HostRun &run, bool isRecording);
+    explicit Inside(HostRun &run) : Inside(run, run.isRecording) {}
+    ~Inside();
+    Inside(const Inside &) = delete;
+
+    HostRun &run;
+    Inside *const outer;  // its backward may be of another Imperative
+
+   private:
+    std::optional<RecordScope> recording;
+    std::optional<NoGradScope> quiet;
+  };
+
+  Engine &engine;
+  const bool isRecording;
 
  private:
-  class Inside;  // imperative/inside.h
   static thread_local Inside *innermost;
   std::string nameOf(const HostScratch::Tap &tap) const;
   llvm::Error checkResult(const HostScratch::Tap &tap, const Tensor &gradient, const Tensor &result) const;
 
-  Engine &engine;
   StoreLock &lock;
-  const bool isRecording;
   HostScratch &scratch;
   bool hasFunctions = false, hasHooksBefore = false;
 };

@@ -1,6 +1,10 @@
-// Tensors, kinds and calls; marks are in marks.cc, gradients in backward.cc. Tested by
-// tests/imperative/imperative_test.cc
+// Tested by tests/imperative/imperative_test.cc
+#include "imperative/imperative.h"
+
+#include "imperative/backward.h"
+#include "imperative/call.h"
 #include "imperative/engine.h"
+#include "imperative/host_function.h"
 #include "imperative/plans/recorded_graph.h"
 
 #include "runtime/executor/failures.h"
@@ -15,7 +19,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr const char *kToRun = "to run an operator";
+constexpr const char *kToRun = "to run an operator", *kToMark = "to mark a tensor";
 
 /// The tensor, or none.
 Tensor orNone(Expected<Tensor> &&tensor) {
@@ -168,11 +172,42 @@ Error Imperative::setName(const Tensor &x, StringRef name) {
   });
 }
 
+Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
+  return entering(engine->store, kToMark, [&] { return gradc::mark(*engine, x, request, buffer); });
+}
+
+bool Imperative::attachGrad(const Tensor &x, Request request) {
+  Error error = mark(x, request);
+  const bool isDone = !error;
+  consumeError(std::move(error));
+  return isDone;
+}
+
+Error Imperative::requireGrad(const Tensor &x, bool on) {
+  return entering(engine->store, kToMark, [&] { return gradc::requireGrad(*engine, x, on); });
+}
+
+Error Imperative::retainGrad(const Tensor &x) {
+  return entering(engine->store, kToMark, [&] { return gradc::retainGrad(*engine, x); });
+}
+
+Error Imperative::dropGrad(const Tensor &x) {
+  return entering(engine->store, "to drop a mark", [&] { return gradc::dropGrad(*engine, x); });
+}
+
+Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
+  return entering(engine->store, "to set a gradient", [&] { return gradc::setGrad(*engine, x, grad); });
+}
+
+Error Imperative::clearGrad(const Tensor &x) {
+  return entering(engine->store, "to clear a gradient", [&] { return gradc::clearGrad(*engine, x); });
+}
+
 Expected<Tensor> Imperative::call(const Kind &kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
   return entering(engine->store, kToRun, [&]() -> Expected<Tensor> {
     Tensor output;
-    if (Error error = engine->call({kind.get(), inputs, modes, site}, output)) return error;
+    if (Error error = runCall(*engine, {kind.get(), inputs, modes, site}, output)) return error;
     return output;
   });
 }
@@ -181,7 +216,7 @@ Expected<Tensor> Imperative::call(const Kind &kind, Tensors inputs, CallSite sit
 static Expected<TensorList> callForAll(Engine &engine, const CallRequest &request) {
   if (Error error = engine.checkOwn(request.kind)) return error;
   TensorList outputs(request.kind->kind->numVisible);
-  if (Error error = engine.call(request, outputs)) return error;
+  if (Error error = runCall(engine, request, outputs)) return error;
   return outputs;
 }
 
@@ -208,7 +243,7 @@ Error Imperative::callInto(const Kind &kind, Tensors inputs, Tensors outputs, Ca
     if (Error error = engine->checkOwn(kind.get())) return error;
     if (outputs.empty())
       return Failure(ErrorKind::Arity, "no tensor for the outputs of '" + kind.get()->kind->spelling + "'");
-    return engine->call({kind.get(), inputs, modes, site, outputs}, {});
+    return runCall(*engine, {kind.get(), inputs, modes, site, outputs}, {});
   });
 }
 
@@ -230,21 +265,47 @@ Expected<Graph> Imperative::graphOf(Tensors ys) {
     for (const Tensor &y : ys) {
       values.push_back(TapeValue::of(*y.get()));
       if (!values.back().isTracked())
-        return Failure(ErrorKind::NoGraph, Engine::describe(*y.get()) + " was not recorded")
+        return Failure(ErrorKind::NoGraph, describe(*y.get()) + " was not recorded")
             .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
             .note("if an earlier backward cleared its history, set `retain` on that call");
     }
     Collected collected;
-    auto describe = [&](const TapeNode &node) { return engine->describe(node); };
-    if (Error error = collected.collect(values, engine->nextEpoch(), false, describe, true)) return error;
+    if (Error error = collected.collect(values, engine->nextEpoch(), false, true)) return error;
     SmallVector<uint32_t, 4> heads;
     for (const TapeValue &value : values) heads.push_back(collected.word(value));
     Expected<RecordedGraph> graph =
         recordedGraph(engine->ctx, engine->store.shapes, collected, heads, RecordedNames::Files);
     if (!graph) return graph.takeError();
-    if (Error error = checkForms(collected, describe)) return error;
+    if (Error error = checkForms(collected)) return error;
     return graph->graph;
   });
+}
+
+Expected<TensorList> Imperative::apply(const std::shared_ptr<const Function> &function, Tensors inputs, CallSite site) {
+  return runForward(*engine, function, inputs, site);
+}
+
+Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
+  return deliverGradients(*engine, ys, options);
+}
+
+Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
+  return computeGradients(*engine, ys, xs, options);
+}
+
+// The rows that a new hook replaces are destroyed without the lock.
+Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
+  HookRows old;
+  return entering(engine->store, "for a hook", [&] { return gradc::addHook(*engine, x, hook, old); });
+}
+
+Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, TensorHook hook) {
+  HookRows old;
+  return entering(engine->store, "for a hook", [&] { return gradc::addPostAccumulateHook(*engine, leaf, hook, old); });
+}
+
+Error Imperative::queueCallback(FinalCallback callback) {
+  return catchingBadAlloc("to queue a callback", [&] { return HostRun::queue(*engine, std::move(callback)); });
 }
 
 CacheStats Imperative::cacheStats() const {
@@ -254,7 +315,7 @@ CacheStats Imperative::cacheStats() const {
 
 std::string Imperative::explainMiss() const {
   const StoreView view(engine->store);
-  return engine->explainMiss();
+  return engine->plans.explainMiss(engine->signatures, engine->store.shapes);
 }
 
 MemoryStats Imperative::memoryStats() const {

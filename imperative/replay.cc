@@ -1,18 +1,38 @@
 // Tested by tests/imperative/imperative_test.cc
 #include "imperative/replay.h"
 
+#include "imperative/host_function.h"
 #include "imperative/tape/function_op.h"
+#include "ir/graph/effects.h"
+#include "ir/rules/run_flow.h"
+#include "ir/tensor/half.h"
 #include "runtime/executor/failures.h"
 #include "runtime/kernels/core/threads.h"
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
+
+template <class T, class Widen> bool anyNaN(const TensorRef &value, Widen widen) {
+  return any_of(ArrayRef(value.as<T>(), static_cast<size_t>(value.size())), [&](T x) { return std::isnan(widen(x)); });
+}
+
+bool hasNaN(const TensorRef &value) {
+  if (!value.data) return false;
+  switch (value.dtype) {
+    case DType::Float32: return anyNaN<float>(value, [](float x) { return x; });
+    case DType::Float64: return anyNaN<double>(value, [](double x) { return x; });
+    case DType::Float16: return anyNaN<uint16_t>(value, float16ToFloat);
+    case DType::BFloat16: return anyNaN<uint16_t>(value, bfloat16ToFloat);
+    default: return false;
+  }
+}
 
 class Replay {
  public:
@@ -61,7 +81,7 @@ class Replay {
  private:
   Error bindSaved() {
     for (const Plan::Saved &saved : plan.saved) {
-      Expected<Storage *> storage = savedValue(engine, collected, plan, saved);
+      Expected<Storage *> storage = savedValue(engine.signatures, collected, plan, saved);
       if (!storage) return storage.takeError();
       list.address[saved.entry] = (*storage)->data;
       if (request.host) hold(**storage);
@@ -95,7 +115,7 @@ class Replay {
     }
     if (tap.result == Plan::kNone) return Error::success();
     if (Error error = takeResult(tap.result)) return error;
-    engine.deliver(*request.marks[tap.result], std::move(request.scratch.results[tap.result]), false);
+    deliver(engine, *request.marks[tap.result], std::move(request.scratch.results[tap.result]), false);
     return request.host->runHooksAfter(tap);
   }
 
@@ -127,8 +147,8 @@ class Replay {
       }
       const std::shared_ptr<bool[]> wanted = engine.makeFlags(call.requests.size());
       for (auto [o, asked] : enumerate(call.requests)) wanted[o] = asked != Request::Null;
-      if (Error error = request.host->runFunction(n, MutableArrayRef(gradients.data(), gradients.size()), wanted,
-                                                  MutableArrayRef(results.data(), results.size())))
+      if (Error error = runBackward(*request.host, n, MutableArrayRef(gradients.data(), gradients.size()), wanted,
+                                    MutableArrayRef(results.data(), results.size())))
         return error;
       for (auto [o, out] : enumerate(call.out)) {
         if (!wanted[o] || !out.bytes()) continue;
@@ -179,8 +199,7 @@ class Replay {
     const uint32_t n = callOf(list.instructions[i].node);
     for (auto [o, out] : enumerate(call.out))
       if (call.wants(o))
-        if (Error error = checkNaN(engine, *call.kind, n == Plan::kNone ? nullptr : collected.nodes()[n], o, out))
-          return error;
+        if (Error error = checkNaN(*call.kind, n == Plan::kNone ? nullptr : collected.nodes()[n], o, out)) return error;
     return Error::success();
   }
 
@@ -227,7 +246,7 @@ class Replay {
       if (request.host) {
         const HostScratch::Held value = held[nextSaved];
         if (value.storage->version.load(std::memory_order_relaxed) != value.version)
-          return overwrittenByHook(engine, collected, plan, saved);
+          return overwrittenByHook(collected, plan, saved);
         release(value.storage);
       }
       if (!releases) continue;
@@ -281,7 +300,7 @@ class Replay {
   std::string currentCall() const {
     if (current >= list.instructions.size()) return "what the tape recorded";
     const uint32_t call = callOf(list.instructions[current].node);
-    return call == Plan::kNone ? "what the tape recorded" : engine.describe(*collected.nodes()[call]);
+    return call == Plan::kNone ? "what the tape recorded" : describe(*collected.nodes()[call]);
   }
 
   Error takeResult(size_t i) {
@@ -317,63 +336,12 @@ class Replay {
 
 }  // namespace
 
-/// "input 'lhs', 'x', of call 3 of operator 'elemwise_mul'"
-static std::string describeKept(const Engine &engine, const Collected &collected, Plan::Slot slot) {
-  TapeNode &node = *collected.nodes()[slot.node];
-  const NodeKind &kind = *node.signature->handle;
-  const KeptOperand operand = node.signature->kept[slot.kept];
-  const std::string call = " of " + engine.describe(node);
-  if (!node.signature->isInput(operand))
-    return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'" + call;
-  const Edge &edge = node.edges()[operand];
-  const bool isNamed = edge.isOfMark() && !edge.mark()->name.empty();
-  const std::string own = isNamed ? edge.mark()->name : "";
-  return "input '" + inputName(kind, operand) + "'" + (own.empty() ? "" : ", '" + own + "',") + call;
-}
-
-/// "call 12 of operator 'exp'"; without the operator if nothing refers to that any more.
-static std::string describeWriter(const Engine &engine, const Storage &storage) {
-  const KindRow *const row = engine.signatures.findKind(storage.writerKind);
-  return row ? engine.describeCall(storage.writerCall, *row->kind) : "call " + std::to_string(storage.writerCall);
-}
-
-/// The value of a slot, checked: E-31, E-20.
-static Expected<Storage *> keptValue(const Engine &engine, const Collected &collected, Plan::Slot slot) {
-  const Kept kept = collected.nodes()[slot.node]->kept()[slot.kept];
-  if (!kept.storage)
-    return Failure(ErrorKind::HistoryCleared,
-                   describeKept(engine, collected, slot) + " was released by an earlier backward without `retain`")
-        .note("retain on the first call to run another one over the same history");
-  const uint32_t version = kept.storage->version.load(std::memory_order_relaxed);
-  if (version == kept.version) return kept.storage;
-  const std::string writer =
-      kept.storage->writerKind == Storage::kNoWriter ? "the host" : describeWriter(engine, *kept.storage);
-  return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, slot) +
-                                              " was overwritten: its gradient needs version " + Twine(kept.version) +
-                                              ", it is " + Twine(version) + ", written by " + writer);
-}
-
-// A gradient that the host made a leaf gets new memory with the next backward, if the tape keeps the old one.
-Expected<Storage *> savedValue(const Engine &engine, const Collected &collected, const Plan &plan,
-                               const Plan::Saved &saved) {
-  Storage *found = nullptr;
-  for (uint32_t i = saved.firstSlot; i < saved.lastRead; ++i) {
-    Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
-    if (!storage) return storage.takeError();
-    if (!found) found = *storage;
-    if (*storage != found)
-      return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, plan.slots[i]) + " and " +
-                                                  describeKept(engine, collected, plan.slots[saved.firstSlot]) +
-                                                  " are one tensor, which was overwritten between these calls");
-  }
-  if (found) return found;
-  return Failure(ErrorKind::Internal,
-                 "a gradient reads entry " + Twine(saved.entry.value) + ", which no call of the tape keeps");
-}
-
-Error overwrittenByHook(const Engine &engine, const Collected &collected, const Plan &plan, const Plan::Saved &saved) {
-  return Failure(ErrorKind::StaleVersion, describeKept(engine, collected, plan.slots[saved.firstSlot]) +
-                                              ", which this backward reads, was overwritten by a hook");
+Error checkNaN(const NodeKind &kind, const TapeNode *call, size_t output, const TensorRef &value) {
+  if (isShortOutput(kind, static_cast<uint32_t>(output))) return Error::success();  // rows that nothing wrote
+  if (!hasNaN(value)) return Error::success();
+  return Failure(ErrorKind::NotANumber,
+                 "output " + Twine(output) + " of '" + kind.op->name + "' has a NaN" +
+                     (call ? ": it computes the gradient of " + describeFully(*call) : std::string()));
 }
 
 Error replay(const ReplayRequest &request, bool &hasReleased) { return Replay(request, hasReleased).run(); }

@@ -19,23 +19,12 @@ struct ReplayRequest {
 
 /// HOOK-09: an error if `value`, an output of a node of kind `kind`, has a NaN. `call`: the call whose gradient it
 /// computes.
-llvm::Error checkNaN(const Engine &engine, const NodeKind &kind, const TapeNode *call, size_t output,
-                     const TensorRef &value);
+llvm::Error checkNaN(const NodeKind &kind, const TapeNode *call, size_t output, const TensorRef &value);
 
 /// Leaves the requested gradients in Scratch::results, by position: the wrt, then the retained; no tensor where there
 /// is none. E-31 if a value was overwritten since it was kept, E-20 if it was released. Values of the tape are released
 /// after the instruction that reads them last, unless it retains or hooks run; after an error, `hasReleased` tells
 /// whether some were.
 llvm::Error replay(const ReplayRequest &request, bool &hasReleased);
-
-/// The same, call by call and recorded (§15). Nothing is released.
-llvm::Error replayRecorded(const ReplayRequest &request);
-
-/// The memory of a value that the gradient reads, checked in every slot: E-31, E-20.
-llvm::Expected<Storage *> savedValue(const Engine &engine, const Collected &collected, const Plan &plan,
-                                     const Plan::Saved &saved);
-/// The error for one that code of the host overwrote while the backward ran.
-llvm::Error overwrittenByHook(const Engine &engine, const Collected &collected, const Plan &plan,
-                              const Plan::Saved &saved);
 
 }  // namespace gradc

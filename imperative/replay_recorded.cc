@@ -1,11 +1,11 @@
 // Replays the gradient graph call by call, on the values of the tape with their history. The calls are recorded in
 // turn, so every order works like the first. Tested by tests/imperative/imperative_order_test.cc
-#include "imperative/replay.h"
+#include "imperative/replay_recorded.h"
 
+#include "imperative/call.h"
+#include "imperative/host_function.h"
 #include "imperative/tape/function_op.h"
-#include "ir/base/dense_map.h"
-#include "ir/graph/effects.h"
-#include "ops/kit/output_reads.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <cstring>
@@ -14,119 +14,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-/// Lists everything about the calls that is the same each time.
-class Lister {
- public:
-  Lister(Engine &engine, const Plan &plan)
-      : engine(engine), source(*plan.source), graph(source.combined),
-        requests(countRequests(source.split.backward, {})), list(std::make_unique<PlanSource::Calls>()) {}
-
-  std::unique_ptr<PlanSource::Calls> run() {
-    for (auto [t, node] : enumerate(source.tapNodes))
-      if (node.isValid()) tapOf[node.value] = static_cast<uint32_t>(t);
-    DenseMap<uint32_t, uint32_t> savedOf;
-    for (auto [i, value] : enumerate(source.savedValue)) savedOf[graph.entry(value).value] = static_cast<uint32_t>(i);
-    for (const std::vector<CrossingValue> *crossings : {&source.split.saved, &source.split.shapesOnly})
-      for (const CrossingValue &crossing : *crossings) {
-        const auto at = savedOf.find(graph.entry(crossing.entry).value);
-        list->forward.push_back({crossing.entry, typeOf(source.split.backward.firstEntry(crossing.variable)),
-                                 at == savedOf.end() ? Plan::kNone : at->second, 0});
-      }
-    for (uint32_t n = source.numForwardNodes; n < graph.numNodes(); ++n)
-      if (!graph.isVariable(NodeId(n))) add(NodeId(n));
-    DenseMap<uint32_t, uint32_t> lastReader;
-    for (auto [c, call] : enumerate(list->calls))
-      for (uint32_t i = call.firstInput; i < call.lastInput; ++i) {
-        const auto [at, isFirst] = lastReader.try_emplace(list->inputs[i]);
-        at->second = static_cast<uint32_t>(c);
-        if (const auto type = unwanted.find(list->inputs[i]); isFirst && type != unwanted.end())
-          list->shapesOnly.push_back({list->inputs[i], type->second});
-      }
-    for (PlanSource::ForwardValue &value : list->forward)
-      value.lastReader = lastReader.lookup(graph.entry(value.value).value);
-    llvm::stable_sort(list->forward, [](const PlanSource::ForwardValue &a, const PlanSource::ForwardValue &b) {
-      return a.lastReader < b.lastReader;
-    });
-    listOthers();
-    for (const PlanSource::ForwardValue &value : list->forward) list->shapes.add(engine.store.shapes, value.type.shape);
-    for (const auto &[entry, type] : list->shapesOnly) list->shapes.add(engine.store.shapes, type.shape);
-    for (const KnownOutput &output : list->outputs) list->shapes.add(engine.store.shapes, output.type.shape);
-    return std::move(list);
-  }
-
- private:
-  /// Finds the results whose memory forward values, head gradients or code of the host may share.
-  void listOthers() {
-    const OpDef *const copy = engine.ctx.ops.wellKnown.copy;
-    std::vector<uint8_t> isOthers(graph.numEntries(), true);
-    for (uint32_t n = source.numForwardNodes; n < graph.numNodes(); ++n) {
-      const NodeId node(n);
-      if (graph.isVariable(node) || tapOf.contains(n) || graph.op(node) == &kFunctionGradient) continue;
-      const uint32_t first = graph.firstEntry(node).value;
-      for (uint32_t o = 0; o < graph.numOutputs(node); ++o)
-        isOthers[first + o] = graph.op(node) != copy && any_of(graph.op(node)->inplace, [&](const InplacePair &pair) {
-                                return pair.isIdentity && pair.output == o && pair.input < graph.inputs(node).size() &&
-                                       isOthers[graph.entry(graph.inputs(node)[pair.input]).value];
-                              });
-    }
-    for (Value head : graph.heads().drop_front(source.numForwardHeads))
-      list->isOthers.push_back(isOthers[graph.entry(head).value]);
-  }
-
-  OperandType typeOf(EntryId e) {
-    const Inference &known = source.inference;
-    return {*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]};
-  }
-
-  void add(NodeId n) {
-    PlanSource::Call call;
-    list->kinds.push_back(Kind(engine.signatures.row(graph.kindHandle(n))));
-    call.kind = list->kinds.back().get();
-    call.node = n;
-    call.call = source.callOf[n.value];
-    const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
-    call.forwardNode = isFused ? graph.controlDeps(n)[0] : NodeId();
-    const auto tap = tapOf.find(n.value);
-    call.tap = tap == tapOf.end() ? Plan::kNone : tap->second;
-    call.firstInput = static_cast<uint32_t>(list->inputs.size());
-    for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
-    call.lastInput = static_cast<uint32_t>(list->inputs.size());
-    call.firstType = static_cast<uint32_t>(list->outputs.size());
-    const uint32_t number = graph.numOutputs(n), first = graph.firstEntry(n).value;
-    const EntryId now = source.split.backward.firstEntry(source.split.newId[n.value]);
-    auto isRead = [&](uint32_t o) { return requests.request[EntryId(now.value + o)] != Request::Null; };
-    bool isNeeded = call.tap != Plan::kNone || graph.op(n) == &kFunctionGradient || hasEffects(graph.kind(n));
-    for (uint32_t o = 0; o < number; ++o) isNeeded |= isRead(o);
-    for (uint32_t o = 0; o < number; ++o) {
-      const OperandType type = typeOf(EntryId(now.value + o));
-      // The operator's own gradient rule may read an output that nothing else reads.
-      const bool mayBeRead =
-          graph.op(n)->gradient && engine.signatureOptions().carriesGradient(type.dtype) && hasOperands(n, o, isRead);
-      const bool isWanted = isNeeded && (mayBeRead || isRead(o));
-      if (isNeeded) list->outputs.push_back({type, isWanted, isRead(o) && o >= graph.kind(n).numVisible});
-      if (!isWanted) unwanted.try_emplace(first + o, type);
-    }
-    if (isNeeded) list->calls.push_back(call);
-    else list->inputs.resize(call.firstInput);
-  }
-
-  /// Whether the contents of everything that an output depends on are at hand: requested outputs read them too.
-  template <class IsRead> bool hasOperands(NodeId n, uint32_t output, IsRead isRead) const {
-    const NodeKind &kind = graph.kind(n);
-    for (size_t i = 0; i < graph.inputs(n).size(); ++i)
-      if (!kind.isIgnored(i) && dependsOn(kind, output, i) && !readsInput(kind, i, isRead)) return false;
-    return true;
-  }
-
-  Engine &engine;
-  const PlanSource &source;
-  const Graph &graph;
-  const RequestTable requests;
-  DenseMap<uint32_t, uint32_t> tapOf;        // by node of the combined graph
-  DenseMap<uint32_t, OperandType> unwanted;  // by entry of it: results that no call needs the contents of
-  std::unique_ptr<PlanSource::Calls> list;
-};
 
 class RecordedReplay {
  public:
@@ -153,7 +40,7 @@ class RecordedReplay {
 
   Error run() {
     if (!source.calls) {
-      source.calls = Lister(engine, plan).run();
+      source.calls = listCalls(engine.ctx, engine.signatures, engine.store.shapes, engine.signatureOptions(), plan);
       engine.plans.grow(plan, source.calls->heapBytes());
     }
     for (auto [i, value] : enumerate(source.headValue)) {
@@ -201,7 +88,7 @@ class RecordedReplay {
     if (recorded.call != Plan::kNone) {
       const TapeNode &forward = *collected.nodes()[recorded.call];
       Origin *&origin = origins[recorded.call];
-      if (!origin) origin = engine.makeOrigin(forward);
+      if (!origin) origin = makeOrigin(forward);
       call.origin = origin;
       call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
@@ -210,7 +97,7 @@ class RecordedReplay {
     }
     call.known = ArrayRef(source.calls->outputs).slice(recorded.firstType, kind.numOutputs);
     if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);
-    if (Error error = engine.call(call, outputs)) return error;
+    if (Error error = runCall(engine, call, outputs)) return error;
     const uint32_t first = graph.firstEntry(recorded.node).value;
     for (size_t o = 0; o < outputs.size(); ++o)
       if (outputs[o]) values[first + o] = std::move(outputs[o]);
@@ -224,8 +111,8 @@ class RecordedReplay {
     Tensor own;
     if (Error error = copy(gradient, own)) return error;
     Mark &mark = *request.marks[tap.result];
-    if (Error error = engine.addRecorded(mark, own, Tensor::share(mark.grad))) return error;
-    engine.deliver(mark, std::move(own), true);
+    if (Error error = addRecorded(engine, mark, own, Tensor::share(mark.grad))) return error;
+    deliver(engine, mark, std::move(own), true);
     scratch.isDelivered[tap.result] = true;
     return request.host->runHooksAfter(tap);
   }
@@ -239,8 +126,8 @@ class RecordedReplay {
     const uint32_t numOutputs = graph.numOutputs(recorded.node), first = graph.firstEntry(recorded.node).value;
     const std::shared_ptr<bool[]> wanted = engine.makeFlags(numOutputs);
     for (uint32_t o = 0; o < numOutputs; ++o) wanted[o] = source.calls->outputs[recorded.firstType + o].isWanted;
-    if (Error error = request.host->runFunction(recorded.call, MutableArrayRef(gradients.data(), gradients.size()),
-                                                wanted, MutableArrayRef(results.data(), results.size())))
+    if (Error error = runBackward(*request.host, recorded.call, MutableArrayRef(gradients.data(), gradients.size()),
+                                  wanted, MutableArrayRef(results.data(), results.size())))
       return error;
     for (uint32_t o = 0; o < numOutputs; ++o) {
       hasMissing |= wanted[o] && !results[o];
@@ -287,7 +174,7 @@ class RecordedReplay {
     const TapeNode *const node = recorded.call == Plan::kNone ? nullptr : collected.nodes()[recorded.call];
     for (uint32_t o = 0; o < graph.numOutputs(recorded.node); ++o)
       if (const Tensor &value = values[first + o]; value && value.get()->storage)
-        if (Error error = checkNaN(engine, graph.kind(recorded.node), node, o, value.ref())) return error;
+        if (Error error = checkNaN(graph.kind(recorded.node), node, o, value.ref())) return error;
     return Error::success();
   }
 
@@ -298,7 +185,7 @@ class RecordedReplay {
     for (; nextForward < forward.size() && forward[nextForward].lastReader <= call; ++nextForward) {
       const PlanSource::ForwardValue &value = forward[nextForward];
       if (value.saved != Plan::kNone && values[graph.entry(value.value).value].version() != versions[nextForward])
-        return overwrittenByHook(engine, collected, plan, plan.saved[value.saved]);
+        return overwrittenByHook(collected, plan, plan.saved[value.saved]);
     }
     return Error::success();
   }
@@ -307,7 +194,7 @@ class RecordedReplay {
     KindRow *const kind = engine.kindOf(*engine.ctx.ops.wellKnown.copy, engine.copyKind);
     CallRequest call{kind, value, {Recording::On}};
     call.keepsDerived = true;
-    return engine.call(call, own);
+    return runCall(engine, call, own);
   }
 
   /// The call that a node of the combined graph was, or was replayed as.
@@ -328,7 +215,7 @@ class RecordedReplay {
     const Edge *edge = nullptr;
     if (forward.saved != Plan::kNone) {
       const Plan::Saved &saved = plan.saved[forward.saved];
-      Expected<Storage *> kept = savedValue(engine, collected, plan, saved);
+      Expected<Storage *> kept = savedValue(engine.signatures, collected, plan, saved);
       if (!kept) return kept.takeError();
       storage = *kept;
       TapeNode &keeper = *collected.nodes()[plan.slots[saved.firstSlot].node];

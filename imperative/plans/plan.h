@@ -148,11 +148,13 @@ struct Plan {
   size_t heapBytes() const;
 };
 
-/// Deterministic for one structure and request. `shapes` must outlive the plan. Errors of the request (E-01 … E-15,
-/// E-38 …) and of operators (E-02) name the user's tensors and calls, those at a call with what `describe` says of it.
-llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, TapeShapes &shapes, const Collected &collected,
-                                                      const BackwardRequest &request, const SignatureOptions &options,
-                                                      bool keepsSource,
-                                                      llvm::function_ref<std::string(const TapeNode &)> describe);
+/// The memory of a value that the gradient reads, checked in every slot: E-31, E-20.
+llvm::Expected<Storage *> savedValue(const SignatureTable &signatures, const Collected &collected, const Plan &plan,
+                                     const Plan::Saved &saved);
+/// The error for one that code of the host overwrote while the backward ran.
+llvm::Error overwrittenByHook(const Collected &collected, const Plan &plan, const Plan::Saved &saved);
+/// Lists the calls of a plan's source.
+std::unique_ptr<PlanSource::Calls> listCalls(Context &context, SignatureTable &signatures, TapeShapes &shapes,
+                                             const SignatureOptions &options, const Plan &plan);
 
 }  // namespace gradc

@@ -16,8 +16,9 @@ class PlanCache {
   explicit PlanCache(size_t maxBytes);
   ~PlanCache();
 
-  /// A plan for this key that is not running; null if there is none. Compares all words.
-  std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
+  /// A plan for this key that is not running; null if there is none. Compares all words. `numDropped`:
+  /// SignatureTable::numDropped.
+  std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key, uint64_t numDropped);
   /// Drops the least recently used plans; a plan larger than the limit is kept on its own.
   void insert(std::shared_ptr<Plan> plan);
   /// Adds to the size of a plan, which may drop others.
@@ -26,16 +27,17 @@ class PlanCache {
   void lease(Plan &plan);
   void giveBack(Plan &plan);
   CacheStats stats() const { return {hits, misses, plans.size(), bytes}; }
+  /// Explains why a backward was compiled again, to help tune programs: how the last key that was not found differs
+  /// from the nearest one.
+  std::string explainMiss(const SignatureTable &signatures, const TapeShapes &shapes) const;
+
+ private:
   /// The last key that was not found, the cached key with the longest common prefix, and the length of that in words.
   struct Miss {
     llvm::ArrayRef<uint32_t> key, nearest;  // nearest: empty if nothing else is cached
     size_t position = 0;
   };
   std::optional<Miss> lastMiss() const;
-  /// Whether the last key that was not found is that of a plan by now.
-  bool isMissCached() const { return lastMissedPlan != nullptr; }
-
- private:
   using List = std::list<std::shared_ptr<Plan>>;
   friend struct PlanBucket;
 
@@ -48,6 +50,7 @@ class PlanCache {
   uint64_t hits = 0, misses = 0;
   std::vector<uint32_t> lastMissed;      // a key; empty if it is that of
   const Plan *lastMissedPlan = nullptr;  // a cached plan
+  uint64_t droppedAtMiss = 0;
 };
 
 }  // namespace gradc

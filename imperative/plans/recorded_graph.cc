@@ -267,4 +267,17 @@ Expected<RecordedGraph> recordedGraph(Context &context, const TapeShapes &shapes
   return Recorder(context, shapes, collected, names).run(heads);
 }
 
+Error checkForms(const Collected &collected) {
+  const TapeNode *first[2] = {};  // by form, of the calls that depend on it
+  for (const TapeNode *node : collected.nodes()) {
+    const TapeNode *&of = first[node->signature->isTraining];
+    if (!of && node->signature->handle->readsForm) of = node;
+  }
+  if (!first[0] || !first[1]) return Error::success();
+  return Failure(ErrorKind::UnsupportedOption, describe(*first[1]) + " ran in training form and " +
+                                                   describe(*first[0]) +
+                                                   " in predict form: a graph is run in one of them")
+      .note("make a graph of each part, or record all of it in one form");
+}
+
 }  // namespace gradc

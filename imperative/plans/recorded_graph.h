@@ -39,6 +39,6 @@ llvm::Expected<RecordedGraph> recordedGraph(Context &context, const TapeShapes &
                                             llvm::ArrayRef<uint32_t> heads, RecordedNames names);
 
 /// E-13 if calls of both forms depend on their form: a graph is run in one of them. Linear.
-llvm::Error checkForms(const Collected &collected, llvm::function_ref<std::string(const TapeNode &)> describe);
+llvm::Error checkForms(const Collected &collected);
 
 }  // namespace gradc

@@ -11,8 +11,7 @@ using namespace llvm;
 
 namespace gradc {
 
-Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenient,
-                         function_ref<std::string(const TapeNode &)> describe, bool hasDerived) {
+Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenient, bool hasDerived) {
   epoch = newEpoch;
   entries = 0;
   list.clear();

@@ -35,8 +35,7 @@ class Collected {
   /// Numbers everything in the history of the ys; `epoch` is one that no node has. E-20 if a node is cleared, unless
   /// `isLenient` and it has its edges. Linear, but sorts the nodes if they are not found in the order of their calls.
   /// With `hasDerived`, calls that a backward made of untracked values belong to it, too.
-  llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient,
-                      llvm::function_ref<std::string(const TapeNode &)> describe, bool hasDerived = false);
+  llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient, bool hasDerived = false);
   /// The word of a value. Values that were not collected are numbered in the order of their first requests.
   uint32_t word(const TapeValue &value);
   bool contains(const TapeValue &value) const;

@@ -111,4 +111,17 @@ constinit const OpDef kFunctionGradient = {
 
 ArrayRef<int64_t> arrivingOutputs(const NodeKind &kind) { return kind.params<FunctionParams>().arriving; }
 
+std::shared_ptr<FunctionCall> &functionCallOf(Storage &state) {
+  return *static_cast<std::shared_ptr<FunctionCall> *>(state.releaseUser);
+}
+
+void releaseSaved(Storage &state) {
+  FunctionCall &call = *functionCallOf(state);
+  Pooled<FunctionCall::Saved> saved(call.saved.get_allocator());
+  std::lock_guard guard(call.mutex);
+  call.isCleared |= !call.saved.empty();
+  call.node = nullptr;
+  std::swap(saved, call.saved);
+}
+
 }  // namespace gradc

@@ -143,19 +143,42 @@ Storage *Store::allocateStorage(size_t bytes) {
 }
 
 Storage *Store::foreignStorage(void *data, size_t bytes, void (*release)(void *), void *user) {
-  Storage *const storage = allocateStorage(bytes ? sizeof(ForeignRanges::Node) : 0);
+  Storage *const storage = allocateStorage(0);
   if (!storage) return nullptr;
   storage->data = static_cast<char *>(data);
   storage->bytes = bytes;
   storage->release = release;
   storage->releaseUser = user;
-  if (bytes) foreign.add(*storage);
+  if (!bytes) return storage;
+  try {
+    foreign.insert(rangeOf(*storage));
+  } catch (const std::bad_alloc &) {
+    free(storage, storage->sizeClass);
+    return nullptr;
+  }
   return storage;
+}
+
+Store::ForeignRange Store::rangeOf(Storage &storage) {
+  return {Log2_64(storage.bytes), reinterpret_cast<uintptr_t>(storage.data), &storage};
+}
+
+// Of storages of about one length, those that overlap begin close to each other.
+void Store::visitOverlapping(const Storage &storage, function_ref<void(Storage &)> visit) const {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(storage.data), end = begin + storage.bytes;
+  for (auto at = foreign.begin(); at != foreign.end();) {
+    const unsigned log = std::get<0>(*at);
+    const uintptr_t longest = uintptr_t{2} << log;
+    at = foreign.lower_bound({log, begin - std::min(begin, longest), nullptr});
+    for (; at != foreign.end() && std::get<0>(*at) == log && std::get<1>(*at) < end; ++at)
+      if (Storage &other = *std::get<2>(*at); &other != &storage && overlap(other, storage)) visit(other);
+    at = foreign.lower_bound({log + 1, 0, nullptr});
+  }
 }
 
 bool Store::isOverlapped(const Storage &storage) const {
   bool isOverlapped = false;
-  if (storage.isForeign()) foreign.visitOverlapping(storage, [&](Storage &) { isOverlapped = true; });
+  if (storage.isForeign()) visitOverlapping(storage, [&](Storage &) { isOverlapped = true; });
   return isOverlapped;
 }
 
@@ -177,9 +200,9 @@ void Store::setLeaf(Storage &storage, bool isLeaf) {
 }
 
 void Store::removeForeign(Storage &storage) {
-  if (isLockedHere()) return foreign.remove(storage);
+  if (isLockedHere()) return void(foreign.erase(rangeOf(storage)));
   StoreLock lock(*this);
-  foreign.remove(storage);
+  foreign.erase(rangeOf(storage));
 }
 
 void Store::destroy(Storage *storage) {

@@ -5,9 +5,10 @@
 // so tensors may outlive the Imperative they come from. Tested by tests/imperative/memory/imperative_memory_test.cc
 #pragma once
 
-#include "imperative/tape/foreign_ranges.h"
 #include "imperative/tape/tape_shapes.h"
 #include "ir/base/dense_map.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <array>
 #include <atomic>
@@ -15,6 +16,8 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <vector>
 
 namespace gradc {
@@ -52,6 +55,23 @@ struct Storage {
 };
 static_assert(sizeof(Storage) == 64, "data follows the header at the alignment of memory plans");
 
+/// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the
+/// system. Not once the Imperative is gone.
+template <class T> class PoolAllocator {
+ public:
+  using value_type = T;
+
+  explicit PoolAllocator(Store &store) : store(&store) {}
+  template <class Other> PoolAllocator(const PoolAllocator<Other> &other) : store(other.store) {}
+  T *allocate(size_t number);
+  void deallocate(T *list, size_t number);
+  friend bool operator==(const PoolAllocator &a, const PoolAllocator &b) { return a.store == b.store; }
+
+ private:
+  template <class> friend class PoolAllocator;
+  Store *store;
+};
+
 struct PoolStats {
   size_t systemBytes = 0;  // taken from the system and not given back, names included
   size_t peakBytes = 0;    // the most of that so far
@@ -65,7 +85,7 @@ struct PoolStats {
 class Store {
  public:
   /// At most `cachedBytes` of free blocks above 1 MiB are kept for later.
-  explicit Store(size_t cachedBytes) : cachedLimit(cachedBytes) {}
+  explicit Store(size_t cachedBytes) : cachedLimit(cachedBytes), foreign(PoolAllocator<ForeignRange>(*this)) {}
   Store(const Store &) = delete;
   /// No block can be taken any more; the store deletes itself with its last block.
   void close();
@@ -82,8 +102,10 @@ class Store {
   Storage *foreignStorage(void *data, size_t bytes, void (*release)(void *), void *user);
   PoolStats stats();
   TapeShapes shapes;
-  ForeignRanges foreign;
-  /// Whether another storage is over the same foreign memory.
+  /// Visits the other storages over the host's memory that share a byte with this one. Logarithmic in their number for
+  /// each that is found, if most do not overlap.
+  void visitOverlapping(const Storage &storage, llvm::function_ref<void(Storage &)> visit) const;
+  /// Whether there is one.
   bool isOverlapped(const Storage &storage) const;
 
   // ---- by any thread
@@ -131,7 +153,11 @@ class Store {
     uint8_t sizeClass;
   };
 
+  /// A storage over the host's memory: logarithm of its length, where it begins.
+  using ForeignRange = std::tuple<unsigned, uintptr_t, Storage *>;
+
   ~Store() = default;
+  static ForeignRange rangeOf(Storage &storage);
   static const void *thisThread();
   static Block *closed();
   void takeReturned(SizeClass &list);
@@ -152,6 +178,7 @@ class Store {
   std::array<SizeClass, kNumClasses> classes;
   std::atomic<size_t> systemBytes{0}, cachedLarge{0};
   std::atomic<size_t> leafBytes{0}, keptBytes{0};
+  std::set<ForeignRange, std::less<>, PoolAllocator<ForeignRange>> foreign;
   DenseMap<const Storage *, uint32_t> otherLeaves;  // of memory that several marked leaves share: all but one of them
   std::atomic<int64_t> numBlocks{1};                // from the system, plus one for the owner until `close`
   Chunk *chunks = nullptr;
@@ -190,31 +217,18 @@ class StoreView {
   std::optional<StoreLock> lock;
 };
 
-/// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the
-/// system. Not once the Imperative is gone.
-template <class T> class PoolAllocator {
- public:
-  using value_type = T;
-
-  explicit PoolAllocator(Store &store) : store(&store) {}
-  template <class Other> PoolAllocator(const PoolAllocator<Other> &other) : store(other.store) {}
-  T *allocate(size_t number) {
-    if (store->isLockedHere()) return take(number);
-    StoreLock lock(*store);
-    return take(number);
-  }
-  void deallocate(T *list, size_t number) { store->freeSized(list, number * sizeof(T)); }
-  friend bool operator==(const PoolAllocator &a, const PoolAllocator &b) { return a.store == b.store; }
-
- private:
-  template <class> friend class PoolAllocator;
-  T *take(size_t number) {
+template <class T> T *PoolAllocator<T>::allocate(size_t number) {
+  auto take = [&] {
     void *const block = store->allocate(number * sizeof(T));
     return block ? static_cast<T *>(block) : throw std::bad_alloc();
-  }
-
-  Store *store;
-};
+  };
+  if (store->isLockedHere()) return take();
+  StoreLock lock(*store);
+  return take();
+}
+template <class T> void PoolAllocator<T>::deallocate(T *list, size_t number) {
+  store->freeSized(list, number * sizeof(T));
+}
 
 /// A list in the pool.
 template <class T> using Pooled = std::vector<T, PoolAllocator<T>>;
@@ -226,7 +240,7 @@ inline void Storage::countWrite(uint32_t kind, uint64_t call) {
     storage.writerCall = call;
   };
   count(*this);
-  if (isForeign()) store->foreign.visitOverlapping(*this, count);
+  if (isForeign()) store->visitOverlapping(*this, count);
 }
 
 /// The calling thread acts for the holder of the lock, which waits for it (withThreads).

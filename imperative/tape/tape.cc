@@ -1,7 +1,7 @@
 // Tested by tests/imperative/imperative_test.cc
 #include "imperative/tape/tape.h"
 
-#include "imperative/tape/function_call.h"
+#include "imperative/tape/function_op.h"
 #include "imperative/tape/signature.h"
 
 using namespace llvm;
@@ -45,6 +45,30 @@ void destroy(TapeNode *node) {
   while (doomed) destroyOne(std::exchange(doomed, reinterpret_cast<TapeNode *>(doomed->draw)));
   isDestroying = false;
 }
+
+std::string describeCall(uint64_t call, const NodeKind &of) {
+  return ("call " + Twine(call) + " of " + (isHostCode(*of.op) ? "function '" : "operator '") + of.spelling + "'")
+      .str();
+}
+
+std::string describeFully(const TapeNode &node) {
+  auto at = [](CallSite site) { return site.file ? (" at " + Twine(site.file) + ":" + Twine(site.line)).str() : ""; };
+  std::string text = describe(node) + at(node.site());
+  for (const Origin *origin = node.origin; origin; origin = origin->parent)
+    text += ", the gradient of " + describeCall(origin->call, *origin->kind->kind) + at(origin->site);
+  return text;
+}
+
+Origin *makeOrigin(const TapeNode &node) {
+  void *const block = node.store->allocate(sizeof(Origin));
+  if (!block) return nullptr;
+  if (node.origin) retain(node.origin);
+  retain(node.signature->kind);
+  return new (block) Origin{
+      .kind = node.signature->kind, .call = node.call, .site = node.site(), .parent = node.origin, .store = node.store};
+}
+
+std::string describe(const TapeNode &node) { return describeCall(node.call, *node.signature->kind->kind); }
 
 void releaseKept(TapeNode &node) {
   for (Kept &kept : node.kept())

@@ -118,6 +118,14 @@ inline void release(const Edge &edge) {
   else if (edge.isOfNode() && edge.node()) release(edge.node());
 }
 
+/// "call 12 of operator 'square'"
+std::string describeCall(uint64_t call, const NodeKind &kind);
+std::string describe(const TapeNode &node);
+/// The same with the call site, and the calls whose gradient it computes.
+std::string describeFully(const TapeNode &node);
+/// The origin of the calls that a backward records for a node; null without memory. With the lock held.
+Origin *makeOrigin(const TapeNode &node);
+
 /// Releases the values that a node keeps.
 void releaseKept(TapeNode &node);
 /// RET-01: releases everything that a node refers to, or with `keepsEdges` only its values.

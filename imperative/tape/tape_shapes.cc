@@ -66,7 +66,7 @@ void TapeShapes::sweep() {
 
 size_t TapeShapes::heapBytes() const {
   size_t keyBytes = heapBlock(ids.getNumBuckets() * (sizeof(void *) + sizeof(unsigned)));
-  for (const auto &entry : ids) keyBytes += heapBlock(entry.getKeyLength() + 1 + 16);
+  for (const auto &entry : ids) keyBytes += heapBlock(entry.getKeyLength() + 1 + sizeof(entry));
   return numBytes + heapBytesOf(rows, freeIds) + keyBytes;
 }
 

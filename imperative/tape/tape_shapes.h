@@ -17,8 +17,8 @@
 
 namespace gradc {
 
-/// The heap memory of a list, as glibc's malloc counts it: a header of 8 bytes, in units of 16, at least 32.
-constexpr size_t heapBlock(size_t bytes) { return bytes == 0 ? 0 : std::max<size_t>(32, (bytes + 8 + 15) / 16 * 16); }
+/// The heap memory of a block: its bytes, and about what an allocator adds.
+constexpr size_t heapBlock(size_t bytes) { return bytes == 0 ? 0 : bytes + 16; }
 
 /// For vectors, without what their elements own.
 template <class... Lists> size_t heapBytesOf(const Lists &...lists) {

@@ -42,6 +42,11 @@ Tensor ownerOf(const Mark &mark) {
   return Tensor();
 }
 
+std::string describe(const TensorImpl &impl) {
+  if (impl.mark && !impl.mark->name.empty()) return "tensor '" + impl.mark->name + "'";
+  return "a tensor " + describeTensor(ShapeRef(impl.shapeDims()), impl.dtype);
+}
+
 static size_t heapBytesOfName(const std::string &name) {
   return name.capacity() <= std::string().capacity() ? 0 : heapBlock(name.capacity() + 1);
 }

@@ -76,6 +76,8 @@ inline void setTrackedBits(TensorImpl &impl, uint8_t bits) {
   std::atomic_ref(impl.tracked).store(bits, std::memory_order_relaxed);
 }
 
+/// "tensor 'w'", "a tensor of shape (2,3)"
+std::string describe(const TensorImpl &impl);
 /// Counts the memory of a long name. With the lock held.
 void setName(Mark &mark, llvm::StringRef name);
 
