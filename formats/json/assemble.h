@@ -2,7 +2,7 @@
 // Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
-#include "formats/json/raw.h"
+#include "formats/json/raw_graph.h"
 #include "formats/json/reader.h"
 
 namespace gradc {

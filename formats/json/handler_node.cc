@@ -1,5 +1,5 @@
 // Events within a node: its fields, entries and attributes (IR-13). Tested by tests/formats/json/json_reader_test.cc
-#include "formats/json/handler.h"
+#include "formats/json/parse_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"

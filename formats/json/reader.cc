@@ -5,7 +5,7 @@
 #include "ir/base/out_of_memory.h"
 
 #include "formats/json/assemble.h"
-#include "formats/json/handler.h"
+#include "formats/json/parse_graph.h"
 
 using namespace llvm;
 

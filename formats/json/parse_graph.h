@@ -10,7 +10,7 @@
 #include "formats/json/events.h"
 #include "formats/json/graph_attrs.h"
 #include "formats/json/json_text.h"
-#include "formats/json/raw.h"
+#include "formats/json/raw_graph.h"
 #include "ir/base/error.h"
 
 #include "llvm/ADT/StringSet.h"

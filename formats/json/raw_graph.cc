@@ -1,5 +1,5 @@
 // Tested by tests/formats/json/json_reader_test.cc
-#include "formats/json/raw.h"
+#include "formats/json/raw_graph.h"
 
 #include "ir/graph/context.h"
 

@@ -1,5 +1,5 @@
 // Events of the parser, handled by the innermost open context. Tested by tests/formats/json/json_reader_test.cc
-#include "formats/json/handler.h"
+#include "formats/json/parse_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
 
