@@ -1,9 +1,9 @@
 // Streams the canonical form into one large buffer. Tested by tests/formats/json/json_writer_test.cc
 #include "formats/json/writer.h"
 
+#include "formats/json/graph_attrs.h"
 #include "formats/json/graph_table.h"
 #include "formats/json/legacy_upgrade.h"
-#include "formats/json/graph_attrs.h"
 #include "ir/base/escapes.h"
 
 #include "llvm/ADT/SmallString.h"

@@ -4,6 +4,7 @@
 
 #include "formats/blocks/files/element_reader.h"
 #include "formats/blocks/files/program_desc.h"
+#include "formats/json/source_map.h"
 #include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
