@@ -23,7 +23,7 @@ std::vector<const BlockOpRow *> allBlockOps();
 /// element.
 Value alignedWithX(OpTranslation &op, Value y);
 
-// The families' rows, sorted (formats/blocks/ops/table.cc puts them together).
+// The families' rows, sorted (formats/blocks/ops/op_row.cc puts them together).
 llvm::ArrayRef<BlockOpRow> activationBlockOps();
 llvm::ArrayRef<BlockOpRow> elementwiseBlockOps();
 llvm::ArrayRef<BlockOpRow> shapeBlockOps();
