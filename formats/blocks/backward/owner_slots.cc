@@ -2,8 +2,8 @@
 #include "formats/blocks/backward/owner_slots.h"
 
 #include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/program/gradient_names.h"
-#include "formats/blocks/program/visible_variables.h"
 
 using namespace llvm;
 

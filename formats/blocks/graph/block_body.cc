@@ -9,8 +9,8 @@
 #include "formats/blocks/graph/lost_gradients.h"
 #include "formats/blocks/graph/recurrent_blocks.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/program/named_variables.h"
-#include "formats/blocks/program/visible_variables.h"
 #include "ir/graph/context.h"
 #include "passes/order/requests.h"
 

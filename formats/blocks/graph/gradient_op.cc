@@ -3,7 +3,7 @@
 
 #include "formats/blocks/graph/block_body.h"
 #include "formats/blocks/graph/forward_search.h"
-#include "formats/blocks/graph/gradient_function.h"
+#include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/graph/context.h"
 #include "ir/graph/effects.h"

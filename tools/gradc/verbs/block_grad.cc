@@ -6,6 +6,7 @@
 #include "formats/blocks/backward/append_backward.h"
 #include "formats/blocks/backward/minimize.h"
 #include "formats/blocks/backward/resolve_request.h"
+#include "formats/blocks/files/block_writer.h"
 #include "ir/rules/verify.h"
 #include "passes/inference/infer.h"
 #include "passes/gradient/higher_order/higher_order.h"

@@ -3,6 +3,7 @@
 #include "drawing/table.h"
 #include "tools/gradc/verbs/verbs.h"
 
+#include "formats/blocks/files/block_writer.h"
 #include "ir/base/error.h"
 #include "ir/graph/text.h"
 
