@@ -175,7 +175,7 @@ class SlotMatcher {
 }  // namespace
 
 Error matchOwnerSlots(BlockProgram &program) {
-  // Gradient blocks of an earlier call use the slots as they are.
+  // Gradient blocks of an earlier call use the slots unchanged.
   const bool isFirst = none_of(program.blocks, [](const Block &block) { return block.forward.has_value(); });
   std::vector<OuterNames> outer(program.blocks.size());
   std::vector<NameSet> begun = begunNames(program);

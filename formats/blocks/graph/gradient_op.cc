@@ -153,7 +153,7 @@ class GradientOpReader {
       for (auto [i, name] : enumerate(program.variables(op().outputs, slot.name))) {
         if (name == kEmptyName) continue;
         const OperandPlace place{slot.source, i};
-        asked.push_back({name, place});
+        requested.push_back({name, place});
         if (llvm::is_contained(function.places, place)) wanted.push_back(place);
       }
   }
@@ -169,7 +169,7 @@ class GradientOpReader {
       ports.seed = [&](size_t k) { return reader.read(seeds[k]); };
       values = splice(reader.builder, function, *made, ports);
     }
-    for (const auto &[name, place] : asked) {
+    for (const auto &[name, place] : requested) {
       const auto known = llvm::find(wanted, place);
       Value v;
       if (known != wanted.end() && !values.empty()) v = values[static_cast<size_t>(known - wanted.begin())];
@@ -286,8 +286,8 @@ class GradientOpReader {
   BlockReader *linked = nullptr;  // has the forward operator
   uint32_t forward = 0;
   std::vector<OperandPlace> seeded, wanted;
-  std::vector<TextId> seeds;                           // parallel to seeded
-  std::vector<std::pair<TextId, OperandPlace>> asked;  // gradients, and the operands they belong to
+  std::vector<TextId> seeds;                               // parallel to seeded
+  std::vector<std::pair<TextId, OperandPlace>> requested;  // gradients, and the operands they belong to
 };
 
 }  // namespace

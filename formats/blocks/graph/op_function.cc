@@ -110,7 +110,7 @@ Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, u
   Expected<std::vector<OpTranslation::Written>> written = translation.finish();
   if (!written) return written.takeError();
   const uint32_t numNodes = builder.numNodes();
-  // What is an operand as it is, such as padding by nothing, has a gradient all the same.
+  // A result that is an operand unchanged, such as padding by nothing, has a gradient all the same.
   for (OpTranslation::Written &out : *written)
     if (builder.kind(out.value.node).isVariable())
       out.value = {cantFail(builder.add(*context.ops.wellKnown.copy, {out.value}, {""})), 0, 0};

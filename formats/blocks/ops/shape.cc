@@ -54,7 +54,7 @@ void squeeze(OpTranslation &op) {
       if (op.shape("X")[i] == 1) axes.push_back(static_cast<int64_t>(i));
   } else {
     const ArrayRef<int64_t> dims = op.shape("X");
-    llvm::erase_if(axes, [&](int64_t axis) {  // Paddle leaves longer axes as they are
+    llvm::erase_if(axes, [&](int64_t axis) {  // Paddle leaves longer axes alone
       return static_cast<size_t>(axis) >= dims.size() || dims[static_cast<size_t>(axis)] > 1;
     });
   }
@@ -233,7 +233,7 @@ void expand(OpTranslation &op) {
   Value v = op.in("X");
   for (size_t i = rank ? 0 : 1; i < more; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   for (int64_t &size : shape)
-    if (size == -1) size = 0;  // as it is
+    if (size == -1) size = 0;  // unchanged
   op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));
 }
 

@@ -17,10 +17,10 @@ void addSaved(const BlockProgram &program, const BlockOp &op, llvm::ArrayRef<Blo
 void addSavedBelow(const BlockProgram &program, uint32_t block, NameSet &saved);
 
 /// Names of moving statistics: `batch_norm` updates them in place, and Paddle runs it in no other form. Gradients use
-/// them only where they stay as they are.
+/// them only where they stay unchanged.
 NameSet movingStatistics(const BlockProgram &program);
 
-/// Answers for the program as it is when asked; answers about an operator are kept.
+/// Answers for the current program; what an operator reads is computed once.
 class GradientReads {
  public:
   GradientReads(const BlockProgram &program, uint32_t block) : program(program), block(block) {}
