@@ -1,5 +1,5 @@
 // The Graphviz form of a graph. Tested by tests/tools/drawing_test.cc
-#include "drawing/graph_drawing.h"
+#include "drawing/graph_dot.h"
 
 #include "drawing/graph_layout.h"
 #include "ir/base/printable.h"

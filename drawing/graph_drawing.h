@@ -1,4 +1,5 @@
-// A graph as a picture: SVG, ready to look at, and Graphviz, for those who want to lay it out themselves.
+// A graph to draw, and the texts that its pictures share: SVG (graph_svg.h), ready to look at, and Graphviz
+// (graph_dot.h), for those who want to lay it out themselves.
 //
 // Both show forward and gradient side by side (graph_layout.h), and below the graph each body once, however many nodes
 // contain it. The same graph gives the same bytes. Tested by tests/tools/drawing_test.cc
@@ -6,8 +7,6 @@
 
 #include "ir/graph/bodies.h"
 #include "passes/inference/infer.h"
-
-#include "llvm/Support/raw_ostream.h"
 
 #include <optional>
 
@@ -18,12 +17,6 @@ struct Drawing {
   std::vector<NestedGraph> graphs;                   // as nestedGraphs lists them
   std::vector<std::optional<Inference>> inferences;  // of each: shapes and types are written where they are known
 };
-
-/// A panel per graph, titled with the path to it.
-void drawSvg(llvm::raw_ostream &os, const Drawing &drawing);
-/// Gradient nodes have the rank of their forward node; their edges do not take part in the ranking. Bodies are clusters
-/// inside that of the first graph that has them, and every node points to its bodies.
-void drawDot(llvm::raw_ostream &os, const Drawing &drawing);
 
 /// "@1 node 'loop' > body".
 std::string bodyTitle(llvm::ArrayRef<NestedGraph> graphs, size_t position);

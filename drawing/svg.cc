@@ -27,7 +27,8 @@ text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:
 .e{fill:none;stroke-width:1.4;stroke-linejoin:round}
 .forward{stroke:#3a72c4}.gradient{stroke:#d27d22}.saved{stroke:#93a7be;stroke-width:1.1}
 .control{stroke:#9aa5b1;stroke-width:1.1;stroke-dasharray:4 3}
-.axis{stroke:#66727f;fill:none}.grid{stroke:#e4e7eb;fill:none}.bound{stroke:#c8102e;stroke-width:1.6;stroke-dasharray:7 4;fill:none}
+.axis{stroke:#66727f;fill:none}.grid{stroke:#e4e7eb;fill:none})"
+                             R"(.bound{stroke:#c8102e;stroke-width:1.6;stroke-dasharray:7 4;fill:none}
 .live{stroke:#1f2933;stroke-width:1.2;fill:none}.boundtext{fill:#c8102e}.block{stroke-width:.6}
 .mf{fill:#3a72c4}.mg{fill:#d27d22}.ms{fill:#93a7be}.mc{fill:#9aa5b1}
 g:hover>.block,.node:hover>rect{stroke-width:2.5}g:hover>.e{stroke-width:3}

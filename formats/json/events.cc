@@ -2,11 +2,13 @@
 // tests/formats/json/json_reader_test.cc
 #include "formats/json/events.h"
 
-#include "formats/json/json_path.h"
-#include "ir/base/error.h"
+#include "ir/base/escapes.h"
+
+#include "llvm/ADT/Twine.h"
 
 #include "nlohmann/json.hpp"
 
+#include <cassert>
 #include <iterator>
 
 using namespace llvm;
@@ -102,12 +104,49 @@ int64_t jsonTokenBegin(StringRef text, int64_t position, JsonToken token) {
   return at;
 }
 
-Error withJsonPath(Error error, StringRef text) {
-  return amend(std::move(error), [&](GradcError &info) {
-    if (info.place.offset < 0) return;
-    std::string path = jsonPathAt(text, static_cast<size_t>(info.place.offset));
-    if (!path.empty()) info.notes.push_back({"at " + path, {}});
-  });
+void JsonText::clear() {
+  text.clear();
+  levels.clear();
+  isAfterKey = false;
+}
+
+void JsonText::separate() {
+  if (!isAfterKey && !levels.empty()) {
+    if (levels.back().hasElements) text += ", ";
+    levels.back().hasElements = true;
+  }
+  isAfterKey = false;
+}
+
+void JsonText::addScalar(StringRef spelled) {
+  separate();
+  text.append(spelled.data(), spelled.size());
+}
+
+void JsonText::addString(StringRef value) {
+  separate();
+  appendQuoted(text, value);
+}
+
+void JsonText::open(char bracket) {
+  separate();
+  text += bracket;
+  levels.emplace_back();
+}
+
+void JsonText::close(char bracket) {
+  assert(!levels.empty() && "brackets match in parsed text");
+  text += bracket;
+  levels.pop_back();
+}
+
+bool JsonText::addKey(StringRef key) {
+  if (!levels.back().keys.insert(key).second) return false;
+  separate();
+  appendQuoted(text, key);
+  text += ": ";
+  isAfterKey = true;
+  return true;
 }
 
 }  // namespace gradc

@@ -1,11 +1,14 @@
 // The events of a JSON parser, one per token, with the position in the text. Every reader of JSON files uses
-// them. Tested by tests/formats/json/json_reader_test.cc and tests/formats/blocks/block_file_test.cc
+// them. JsonText turns events back into text, for values that are read without being understood. Tested by
+// tests/formats/json/json_reader_test.cc, json_writer_test.cc and tests/formats/blocks/block_file_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Error.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace gradc {
 
@@ -38,7 +41,32 @@ void parseJson(llvm::StringRef text, const char *&position, JsonEvents &events);
 /// Where a token begins, given the `position` at its event. Only errors need this, so the parser does not keep it.
 int64_t jsonTokenBegin(llvm::StringRef text, int64_t position, JsonToken token);
 
-/// Adds the path of the error's place to its notes: line and column say little about a file that is one line.
-llvm::Error withJsonPath(llvm::Error error, llvm::StringRef text);
+/// Rebuilds one JSON value as text: `", "` between elements, `": "` after keys, numbers as the file spells them.
+class JsonText {
+ public:
+  void clear();
+  /// A number or a literal, spelled out.
+  void addScalar(llvm::StringRef spelled);
+  void addString(llvm::StringRef text);
+  void open(char bracket);
+  void close(char bracket);
+  /// False when the object has this key already.
+  bool addKey(llvm::StringRef key);
+
+  /// True when a whole value was collected.
+  bool isComplete() const { return levels.empty() && !text.empty(); }
+  const std::string &str() const { return text; }
+
+ private:
+  struct Level {
+    bool hasElements = false;
+    llvm::StringSet<> keys;  // of an object
+  };
+  void separate();
+
+  std::string text;
+  std::vector<Level> levels;
+  bool isAfterKey = false;
+};
 
 }  // namespace gradc

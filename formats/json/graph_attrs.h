@@ -2,7 +2,7 @@
 // Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
-#include "formats/json/json_text.h"
+#include "formats/json/events.h"
 #include "ir/graph/graph.h"
 
 #include <string>

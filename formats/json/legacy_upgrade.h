@@ -6,7 +6,7 @@
 // Tested by tests/formats/json/legacy_upgrade_test.cc
 #pragma once
 
-#include "formats/json/raw.h"
+#include "formats/json/raw_graph.h"
 
 namespace gradc {
 

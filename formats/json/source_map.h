@@ -1,8 +1,11 @@
-// Where each node of a graph and of its bodies begins and ends in the file it was read from. Kept beside the graph, not
-// in it, because only messages need it.
+// Places in a JSON text: where each node of a graph and of its bodies begins and ends in the file, and the path of a
+// byte, as in `nodes[17].inputs[0]`. Only messages need them, so they are beside the graph, not in it.
 #pragma once
 
 #include "ir/base/error.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 
 #include <cstdint>
 #include <vector>
@@ -26,5 +29,8 @@ struct SourceMap::Body {
   BodyStep step;
   SourceMap sources;
 };
+
+/// Adds the path of the error's place in `text` to its notes: line and column say little about a file that is one line.
+llvm::Error withJsonPath(llvm::Error error, llvm::StringRef text);
 
 }  // namespace gradc

@@ -2,7 +2,7 @@
 #include "imperative/plans/plan_places.h"
 
 #include "imperative/tape/function_op.h"
-#include "ops/kit/builtin.h"
+#include "ops/kit/families.h"
 #include "ops/kit/output_reads.h"
 
 #include "ir/base/dense_map.h"

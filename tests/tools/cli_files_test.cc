@@ -319,10 +319,13 @@ TEST_F(Cli, GradcheckHoldsAConstantInABody) {
   folder.write("loop.json",
                R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []},
 {"op": "_foreach", "name": "loop", "attrs": {"in_data_locs": "[0]", "in_state_locs": "[1]", "num_args": "3",
-"num_out_data": "1", "num_outputs": "2", "remain_locs": "[]"}, "inputs": [[0, 0, 0], [1, 0, 0]], "subgraphs": [{"nodes": [
+"num_out_data": "1", "num_outputs": "2", "remain_locs": "[]"}, "inputs": [[0, 0, 0], [1, 0, 0]], "subgraphs": )"
+               R"([{"nodes": [
 {"op": "null", "name": "d", "inputs": []}, {"op": "null", "name": "t", "inputs": []},
-{"op": "elemwise_mul", "name": "m", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "BlockGrad", "name": "b", "inputs": [[2, 0, 0]]},
-{"op": "elemwise_add", "name": "y", "inputs": [[2, 0, 0], [3, 0, 0]]}, {"op": "tanh", "name": "n", "inputs": [[1, 0, 0]]}],
+{"op": "elemwise_mul", "name": "m", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "BlockGrad", "name": "b", "inputs": )"
+               R"([[2, 0, 0]]},
+{"op": "elemwise_add", "name": "y", "inputs": [[2, 0, 0], [3, 0, 0]]}, {"op": "tanh", "name": "n", "inputs": [[1, )"
+               R"(0, 0]]}],
 "arg_nodes": [0, 1], "heads": [[4, 0, 0], [5, 0, 0]]}]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]})");
   const std::string values = " --shape x=3,2 --shape s=2 --init 1";
   const ToolResult result = folder.run("gradcheck loop.json" + values);
@@ -403,7 +406,8 @@ TEST_F(Cli, StepsOfALoopOfAGraphHaveALimit) {
 {"op": "_while_loop", "name": "spin", "attrs": {"cond_input_locs": "[0]", "func_input_locs": "[0]",
  "func_var_locs": "[0]", "max_iterations": "2147483647", "num_args": "3", "num_out_data": "0", "num_outputs": "1"},
  "inputs": [[0, 0, 0]], "subgraphs": [
- {"nodes": [{"op": "null", "name": "i", "inputs": []}, {"op": "_lesser_scalar", "name": "c", "attrs": {"scalar": "1e30"},
+ {"nodes": [{"op": "null", "name": "i", "inputs": []}, {"op": "_lesser_scalar", "name": "c", "attrs": {"scalar": )js"
+                               R"js("1e30"},
   "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]]},
  {"nodes": [{"op": "null", "name": "i", "inputs": []}, {"op": "_plus_scalar", "name": "n", "attrs": {"scalar": "1"},
   "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],

@@ -112,7 +112,8 @@ TEST_F(CliGradient, HO_02_ASK_01_OperatorsThatCannotBeDifferentiatedThreeTimes) 
 
 TEST_F(CliGradient, HO_01_OrderTwoOfANetwork) {
   folder.write("mlp.json", R"({"nodes": [
-{"op": "null", "name": "data", "inputs": []}, {"op": "null", "name": "w", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
+{"op": "null", "name": "data", "inputs": []}, {"op": "null", "name": "w", "inputs": []}, {"op": "null", "name": )"
+                           R"("b", "inputs": []},
 {"op": "FullyConnected", "name": "fc", "attrs": {"num_hidden": "3"}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]},
 {"op": "Activation", "name": "act", "attrs": {"act_type": "tanh"}, "inputs": [[3, 0, 0]]},
 {"op": "null", "name": "label", "inputs": []},

@@ -164,10 +164,11 @@ TEST_F(Cli, A_15_ErrorsInBodies) {
   const std::string arity = file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0], [0, 0, 0]]})");
   EXPECT_EQ(StringRef(arity).split('\n').first,
             "loop.json:4:4: error: node 'loop' > body 1 > node 'h2h': operator 'tanh' takes 1 input, got 2 [arity]");
-  const std::string version = file(
-      R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0]], "control_deps": [0]}, {"op": "exp", "name": "e", "inputs": [[1, 0, 3]]})"
-      R"(], "arg_nodes": [0], "heads": [[2, 0, 0]]}, {"nodes": [{"op": "null", "name": "z", "inputs": []}, )"
-      R"({"op": "exp", "name": "q", "inputs": [[0, 0, 0]]})");
+  const std::string version =
+      file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0]], "control_deps": [0]}, {"op": "exp", "name": "e", )"
+           R"("inputs": [[1, 0, 3]]})"
+           R"(], "arg_nodes": [0], "heads": [[2, 0, 0]]}, {"nodes": [{"op": "null", "name": "z", "inputs": []}, )"
+           R"({"op": "exp", "name": "q", "inputs": [[0, 0, 0]]})");
   EXPECT_EQ(StringRef(version).split('\n').first,
             "loop.json:4:79: error: node 'loop' > body 1 > input 0 of node 'e' (exp) reads version 3 "
             "of node 'h2h' (tanh), but only variables have versions [bad_mutation]");
@@ -184,7 +185,8 @@ TEST_F(Cli, CLI_05_OutputFedBackIn) {
 TEST_F(Cli, CLI_05_RUN_02_OrderByOrderIsTheSameFile) {
   const std::string sums =
       R"({"nodes": [{"op": "null", "name": "u", "inputs": []}, {"op": "null", "name": "v", "inputs": []},
-{"op": "exp", "name": "e", "inputs": [[0, 0, 0]]}, {"op": "elemwise_div", "name": "d", "inputs": [[0, 0, 0], [1, 0, 0]]},
+{"op": "exp", "name": "e", "inputs": [[0, 0, 0]]}, {"op": "elemwise_div", "name": "d", "inputs": [[0, 0, 0], [1, )"
+      R"(0, 0]]},
 {"op": "elemwise_add", "name": "a", "inputs": [[3, 0, 0], [0, 0, 0]]},
 {"op": "elemwise_div", "name": "y", "inputs": [[4, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[5, 0, 0]]})";
   folder.write("sums.json", sums);

@@ -43,7 +43,8 @@ constexpr NotRun kNotRun[] = {
     {"docs/differential.md",
      "PYTHON tests/oracles/make_tape_programs.py --first 101 --count 3000 --length 45 > programs.txt", "needs PyTorch"},
     {"docs/embedding.md",
-     "g++ -std=c++20 -O2 -fno-rtti -I$G -isystem /usr/lib/llvm-19/include $G/docs/examples/embed.cc $G/out/bin/libgradc.a \\",
+     "g++ -std=c++20 -O2 -fno-rtti -I$G -isystem /usr/lib/llvm-19/include $G/docs/examples/embed.cc "
+     "$G/out/bin/libgradc.a \\",
      "run by tests/host:plain_flags_test, which has the archive"},
     {"docs/fuzzing.md", "./dev fuzz 600                          # ten minutes, one process per processor",
      "takes ten minutes"},

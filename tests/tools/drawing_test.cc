@@ -152,7 +152,8 @@ TEST_F(Drawing, SameBytesAgain) {
 
 /// x, then f0 (of nothing, with the body), f1 of f0 with the same body, and f2 of both.
 std::string owners(const std::string &body) {
-  return R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "loop", "name": "f0", "inputs": [], "subgraphs": [)" +
+  return R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "loop", "name": "f0", "inputs": [], )"
+         R"("subgraphs": [)" +
          body + R"(]}, {"op": "loop", "name": "f1", "inputs": [[1, 0, 0]], "subgraphs": [)" + body +
          R"(]}, {"op": "add_n", "name": "f2", "attrs": {"num_args": "3"}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]}],
 "arg_nodes": [0], "heads": [[3, 0, 0]]})";

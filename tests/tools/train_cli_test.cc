@@ -206,7 +206,8 @@ TEST_F(TrainCli, NamesOfFrozenVariablesMayContainCommas) {
   folder.write("comma.json", R"({"nodes": [{"op": "null", "name": "data", "inputs": []},
 {"op": "null", "name": "a,b", "inputs": []}, {"op": "null", "name": "c", "inputs": []},
 {"op": "broadcast_mul", "name": "m", "inputs": [[0, 0, 0], [1, 0, 0]]},
-{"op": "broadcast_add", "name": "y", "inputs": [[3, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]]})");
+{"op": "broadcast_add", "name": "y", "inputs": [[3, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1, 2], "heads": [[4, 0, )"
+                             R"(0]]})");
   const std::string command = "train comma.json --data digits.npz --feed data=train_labels --shape a,b=1 --shape c=1 "
                               "--steps 1 --emit-graph train.json --freeze ";
   const ToolResult result = folder.run(command + "a,b");

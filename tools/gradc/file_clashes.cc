@@ -45,9 +45,9 @@ Expected<std::string> identityOf(StringRef path, int stream) {
 
 std::vector<Named> filesWritten(const Options &options) {
   const std::pair<StringRef, StringRef> flags[] = {
-      {"output", options.output},          {"outputs", options.outputsFile},
-      {"profile", options.profileFile},    {"svg", options.svgFile},
-      {"log", options.train.log},          {"checkpoint", options.train.checkpoint},
+      {"output", options.output},           {"outputs", options.run.outputsFile},
+      {"profile", options.run.profileFile}, {"svg", options.picture.svgFile},
+      {"log", options.train.log},           {"checkpoint", options.train.checkpoint},
       {"emit-graph", options.train.graph},
   };
   std::vector<Named> files;
@@ -60,10 +60,10 @@ std::vector<Named> filesWritten(const Options &options) {
 
 std::vector<Named> filesRead(const Verb &verb, const Options &options) {
   std::vector<Named> files;
-  if (!verb.takesOperators || options.wantsCoverage)
+  if (!verb.takesOperators || options.ops.wantsCoverage)
     for (StringRef path : options.files) files.push_back({"'gradc " + verb.name.str() + "'", path});
-  for (const KeyValue &input : options.inputFiles) files.push_back({"'--input'", input.value});
-  for (StringRef path : options.archives) files.push_back({"'--inputs'", path});
+  for (const KeyValue &input : options.session.inputFiles) files.push_back({"'--input'", input.value});
+  for (StringRef path : options.session.archives) files.push_back({"'--inputs'", path});
   const TrainFlags &train = options.train;
   const std::pair<StringRef, StringRef> flags[] = {
       {"data", train.data}, {"eval", train.evalData}, {"resume", train.resume}};

@@ -1,8 +1,8 @@
 #include "formats/blocks/arrays/known_sizes.h"
 
 #include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/program/gradient_names.h"
-#include "formats/blocks/program/visible_variables.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

@@ -4,7 +4,7 @@
 #include "formats/blocks/arrays/array_elements.h"
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/program/block_edits.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
-#include "formats/blocks/program/unused_names.h"
+#include "formats/blocks/program/name_table.h"
 #include "ir/graph/context.h"
 
 namespace gradc {

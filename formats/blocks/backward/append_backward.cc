@@ -5,11 +5,11 @@
 //   3. makers       gradient operators, last operator first;    gradient_maker.h   core.get_grad_op_desc
 //                   blocks within first, as blocks of their own
 //   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
-//   5. cuts         gradients not requested, loose operators     prune_gradients.h  _remove_no_grad_branch_,
-//   _find_not_need_ops
-//   6. names        of gradients that earlier calls have taken   rename_taken.h      _rename_grad_
-//   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
-//   8. pairs        of parameters and gradients                 parameter_pairs.h
+//   5. cuts         gradients not requested, loose operators    prune_gradients.h  _remove_no_grad_branch_,
+//                                                                                  _find_not_need_ops
+//   6. names        of gradients that earlier calls have taken  gradient_maker.h   _rename_grad_
+//   7. variables    declared; what reads none is dropped     gradient_variables.h  _append_backward_vars_
+//   8. pairs        of parameters and gradients                 resolve_request.h
 //
 // Phases 3 to 5 handle one block at a time; each block has counters of its own (CF-13).
 // Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
@@ -23,9 +23,7 @@
 #include "formats/blocks/backward/gradients/prune_gradients.h"
 #include "formats/blocks/backward/op_path.h"
 #include "formats/blocks/backward/owner_slots.h"
-#include "formats/blocks/backward/parameter_pairs.h"
 #include "formats/blocks/backward/prepare_recurrent.h"
-#include "formats/blocks/backward/rename_taken.h"
 #include "formats/blocks/backward/resolve_request.h"
 #include "formats/blocks/program/named_variables.h"
 #include "formats/blocks/tables/op_slots.h"

@@ -4,10 +4,9 @@
 
 #include "formats/blocks/backward/flag_removal.h"
 #include "formats/blocks/backward/gradients/gradient_reads.h"
-#include "formats/blocks/backward/gradients/saved_names.h"
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/program/block_edits.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 
 using namespace llvm;
 

@@ -26,7 +26,7 @@ using FinalNames = IdMap<TextId>;
 ///  variable.
 /// Adds each copy to `copies` as (copy, original). Returns the final names of block 0. Linear, times the depth.
 /// `isAgain`: the program has gradients of earlier calls, whose operators keep what they read: blocks that have a
-/// gradient block stay as they are, and so do persistable variables, because the earlier call's optimizer writes them.
+/// gradient block stay unchanged, and so do persistable variables, because the earlier call's optimizer writes them.
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies);
 

@@ -1,7 +1,7 @@
 // Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #include "formats/blocks/backward/flag_removal.h"
 
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/tables/gradient_forms.h"
 
 using namespace llvm;

@@ -3,7 +3,7 @@
 #include "formats/blocks/backward/minimize.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/unused_names.h"
+#include "formats/blocks/program/name_table.h"
 #include "formats/blocks/tables/optimizer_forms.h"
 #include "ir/base/out_of_memory.h"
 

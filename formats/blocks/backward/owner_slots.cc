@@ -2,8 +2,8 @@
 #include "formats/blocks/backward/owner_slots.h"
 
 #include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/program/gradient_names.h"
-#include "formats/blocks/program/visible_variables.h"
 
 using namespace llvm;
 
@@ -175,7 +175,7 @@ class SlotMatcher {
 }  // namespace
 
 Error matchOwnerSlots(BlockProgram &program) {
-  // Gradient blocks of an earlier call use the slots as they are.
+  // Gradient blocks of an earlier call use the slots unchanged.
   const bool isFirst = none_of(program.blocks, [](const Block &block) { return block.forward.has_value(); });
   std::vector<OuterNames> outer(program.blocks.size());
   std::vector<NameSet> begun = begunNames(program);

@@ -6,7 +6,7 @@
 #include "formats/blocks/arrays/step_writes.h"
 #include "formats/blocks/program/block_attrs.h"
 #include "formats/blocks/program/block_edits.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 
 using namespace llvm;
 

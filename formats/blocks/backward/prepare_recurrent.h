@@ -10,7 +10,7 @@ namespace gradc {
 /// In that form each output and each state is written once, by an `rnn_memory_helper`, and not read in the block, so
 /// that its whole gradient arrives from outside the step; slot 'parameters' has every outer variable that carries a
 /// gradient. Operators in another form get more `rnn_memory_helper`s and copies of names, read arrays of outer blocks
-/// as tensors and write them later. Blocks that have a gradient block stay as they are. Errors: those of
+/// as tensors and write them later. Blocks that have a gradient block stay unchanged. Errors: those of
 /// readRecurrentOp; NotDifferentiable (E-02) if the block writes an outer variable that it also reads. Linear, times
 /// the depth.
 llvm::Error prepareRecurrent(Context &context, BlockProgram &program);

@@ -141,13 +141,18 @@ std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, ArrayRef<Te
   return flagged;
 }
 
+static std::vector<TextId> trainableParameters(const BlockProgram &program) {
+  std::vector<TextId> names;
+  for (const BlockParameter &parameter : program.parameters)
+    if (parameter.isTrainable) names.push_back(parameter.name);
+  return names;
+}
+
 std::vector<TextId> parametersOf(const BlockProgram &program, const FluidRequest &request) {
   std::vector<TextId> names;
-  if (request.parameters)
-    for (const std::string &name : *request.parameters) names.push_back(program.texts.find(name));
+  if (!request.parameters) names = trainableParameters(program);
   else
-    for (const BlockParameter &parameter : program.parameters)
-      if (parameter.isTrainable) names.push_back(parameter.name);
+    for (const std::string &name : *request.parameters) names.push_back(program.texts.find(name));
   erase_if(names, [&](TextId name) { return !name.isValid() || !program.declaringBlock(0, name); });
   return names;
 }
@@ -169,6 +174,48 @@ uint32_t callsOn(const BlockProgram &program) {
     most = std::max(most, number);
   }
   return most;
+}
+
+/// The last writers of parameters' gradients list their pairs, the last pair first.
+static void setRoleVars(Context &context, const BlockProgram &program, std::vector<BlockOp> &ops,
+                        ArrayRef<FluidPair> pairs, ArrayRef<size_t> lastWriter) {
+  std::vector<std::pair<size_t, const FluidPair *>> named;  // by the operator that lists them
+  for (const FluidPair &pair : reverse(pairs)) named.push_back({lastWriter[pair.gradient.value], &pair});
+  llvm::stable_sort(named, llvm::less_first());
+  for (size_t i = 0; i < named.size();) {
+    BlockOp &op = ops[named[i].first];
+    std::vector<std::string> vars;
+    for (; i < named.size() && &ops[named[i].first] == &op; ++i)
+      for (TextId name : {named[i].second->variable, named[i].second->gradient})
+        vars.push_back(program.text(name).str());
+    op.attrs = context.withAttrs(op.attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
+  }
+}
+
+Expected<std::vector<FluidPair>> parameterPairs(Context &context, BlockProgram &program, const FluidRequest &request,
+                                                uint32_t targetBlock, const GradientPlaces &places) {
+  std::vector<TextId> wanted;
+  if (!request.parameters) wanted = trainableParameters(program);
+  else if (Error error = findVariables(program, request.block, *request.parameters, "parameter", wanted)) return error;
+  std::vector<size_t> lastWriter(program.texts.size());
+  std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
+  for (size_t i = 0; i < ops.size(); ++i)
+    forEachVariable(ops[i].outputs, [&](TextId name) { lastWriter[name.value] = i; });
+  std::vector<FluidPair> pairs;
+  for (TextId parameter : wanted) {
+    auto found = places.find(parameter.value);
+    if (found == places.end()) continue;
+    const auto [gradient, block] = found->second;
+    if (!program.find(targetBlock, gradient)) {
+      if (!request.parameters) continue;
+      return Failure(ErrorKind::MissingGradVar, "the gradient '" + program.text(gradient) + "' of parameter '" +
+                                                    program.text(parameter) + "' is a variable of block " +
+                                                    Twine(block) + ", expected of block " + Twine(targetBlock));
+    }
+    pairs.push_back({parameter, gradient});
+  }
+  setRoleVars(context, program, ops, pairs, lastWriter);
+  return pairs;
 }
 
 }  // namespace gradc

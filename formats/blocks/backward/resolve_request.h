@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/blocks/backward/append_backward.h"
+#include "formats/blocks/backward/gradients/gradient_variables.h"
 #include "formats/blocks/program/gradient_names.h"
 
 namespace gradc {
@@ -37,5 +38,12 @@ std::vector<TextId> liftFlags(BlockProgram &program, uint32_t block, llvm::Array
 
 /// The parameters of `AppendBackward`, as far as the root declares them.
 std::vector<TextId> parametersOf(const BlockProgram &program, const FluidRequest &request);
+
+/// The pairs of the parameters that the request names, or else of all trainable ones. The last operator of
+/// `targetBlock` that writes such a gradient lists the pair in `op_role_var`. Errors: UnknownName; MissingGradVar
+/// (E-47) if the gradient of a parameter that the request names is a variable of another block.
+llvm::Expected<std::vector<FluidPair>> parameterPairs(Context &context, BlockProgram &program,
+                                                      const FluidRequest &request, uint32_t targetBlock,
+                                                      const GradientPlaces &places);
 
 }  // namespace gradc

@@ -6,8 +6,6 @@
 #include "formats/blocks/program/block_program.h"
 #include "ir/graph/context.h"
 
-#include "llvm/Support/raw_ostream.h"
-
 #include <array>
 #include <map>
 #include <string>
@@ -52,8 +50,10 @@ struct BlockFile {
   BlockProgram program;
   std::optional<BlockCall> call = {};
   std::optional<BlockResult> result = {};
-  std::map<std::string, std::string> others = {};  // other keys and their values as JSON, kept as they are
+  std::map<std::string, std::string> others = {};  // other keys and their values as JSON
   std::vector<std::string> warnings = {};          // about keys that nothing reads
+
+  void warnOfKey(llvm::StringRef key, const llvm::Twine &of);
 };
 
 /// True for an object that has one of the keys `program`, `blocks` and `call` before any key of a graph, and for
@@ -63,8 +63,5 @@ bool looksLikeBlocks(llvm::StringRef text);
 /// Reads either form. Linear. Errors: E-33 (malformed), naming block, operator, slot or variable, with a byte offset;
 /// those of verifyBlocks.
 llvm::Expected<BlockFile> readBlocks(Context &context, llvm::StringRef text);
-
-/// Canonical: keys sorted, no spaces. Reproduces a canonical file that `readBlocks` read byte for byte.
-void writeBlocks(llvm::raw_ostream &os, const BlockFile &file);
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
 // Streams the canonical form. Tested by tests/formats/blocks/block_file_test.cc
-#include "formats/blocks/files/block_file.h"
+#include "formats/blocks/files/block_writer.h"
 
 #include "formats/blocks/program/json_stream.h"
 

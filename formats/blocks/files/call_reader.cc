@@ -1,5 +1,5 @@
-// The call that differentiates a program, and its result. Tested by tests/formats/blocks/block_file_test.cc
-#include "formats/blocks/files/element_reader.h"
+// Tested by tests/formats/blocks/block_file_test.cc
+#include "formats/blocks/files/call_reader.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -98,12 +98,12 @@ Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown)
 
 }  // namespace
 
-Expected<BlockCall> ElementReader::call(JsonCursor json) {
-  BlockCall call;
+Error readCall(JsonCursor json, BlockFile &file) {
+  BlockCall &call = file.call.emplace();
   Error error = json.forEachMember("an object for 'call'", [&](StringRef key, JsonCursor value) -> Error {
     bool isKnown = true;
     if (Error bad = readField(call, key, value, isKnown)) return bad;
-    if (!isKnown) warnOfKey(key, "'call'");
+    if (!isKnown) file.warnOfKey(key, "'call'");
     return Error::success();
   });
   if (error) return error;
@@ -114,13 +114,13 @@ Expected<BlockCall> ElementReader::call(JsonCursor json) {
   if (call.api == "gradients" && !call.errorClips.empty())
     return Failure(ErrorKind::BadJson, "'error_clip' of 'call' does not apply to gradients, expected append_backward")
         .atOffset(json.offset());
-  return call;
+  return Error::success();
 }
 
-Expected<BlockResult> ElementReader::result(JsonCursor json) {
+Error readResult(JsonCursor json, BlockFile &file) {
   constexpr StringLiteral kWhat = "a gradient's name, null or a pair [parameter, gradient] in 'result'";
-  BlockResult result;
-  Error error = json.forEachElement("a list for 'result'", [&](JsonCursor row) -> Error {
+  BlockResult &result = file.result.emplace();
+  return json.forEachElement("a list for 'result'", [&](JsonCursor row) -> Error {
     BlockResult::Row &to = result.rows.emplace_back();
     if (row.kind() != JsonToken::Array) return readOptional(row, kWhat, to.gradient);
     size_t number = 0;
@@ -131,8 +131,6 @@ Expected<BlockResult> ElementReader::result(JsonCursor json) {
       return bad;
     return number == 2 ? Error::success() : row.failure(kWhat);
   });
-  if (error) return error;
-  return result;
 }
 
 }  // namespace gradc

@@ -86,11 +86,6 @@ Expected<AttrTag> checkAttr(JsonCursor json, const Twine &what) {
 
 }  // namespace
 
-void ElementReader::warnOfKey(StringRef key, const Twine &of) {
-  constexpr size_t kMost = 16;
-  if (file.warnings.size() < kMost) file.warnings.push_back(("key '" + key + "' of " + of + " is ignored").str());
-}
-
 Expected<std::vector<BlockSlot>> ElementReader::slots(JsonCursor json, const Twine &of) {
   std::vector<BlockSlot> slots;
   Error error = json.forEachMember("an object of slots of " + of, [&](StringRef name, JsonCursor list) -> Error {
@@ -192,7 +187,7 @@ Expected<BlockOp> ElementReader::op(JsonCursor json, ElementPlace place) {
     else if (key == "in_order") inOrder = value;
     else if (key == "out_order") outOrder = value;
     else if (key == "attrs") attributes = value;
-    else warnOfKey(key, label);
+    else file.warnOfKey(key, label);
     return Error::success();
   });
   if (error) return error;
@@ -249,7 +244,7 @@ Expected<BlockVariable> ElementReader::variable(JsonCursor json, StringRef name,
       if (!level) return level.takeError();
       variable.lodLevel = *level;
     } else {
-      warnOfKey(key, label);
+      file.warnOfKey(key, label);
     }
     return Error::success();
   });

@@ -1,4 +1,4 @@
-// Parts of a block program from the elements of its file: one operator, one variable, the call. Tested by
+// Parts of a block program from the elements of its file: one operator, one variable, the parameters. Tested by
 // tests/formats/blocks/block_file_test.cc
 #pragma once
 
@@ -19,14 +19,11 @@ class ElementReader {
   llvm::Expected<BlockOp> op(JsonCursor json, ElementPlace place);
   llvm::Expected<BlockVariable> variable(JsonCursor json, llvm::StringRef name, size_t block);
   llvm::Error parameters(JsonCursor json);
-  llvm::Expected<BlockCall> call(JsonCursor json);
-  llvm::Expected<BlockResult> result(JsonCursor json);
 
  private:
   llvm::Expected<std::vector<BlockSlot>> slots(JsonCursor json, const llvm::Twine &of);
   llvm::Error order(std::vector<BlockSlot> &slots, JsonCursor json, const llvm::Twine &of);
   llvm::Error attrs(BlockOp &op, JsonCursor json, const llvm::Twine &of);
-  void warnOfKey(llvm::StringRef key, const llvm::Twine &of);
 
   Context &context;
   BlockFile &file;

@@ -3,11 +3,14 @@
 
 #include "formats/blocks/arrays/stacked_arrays.h"
 #include "formats/blocks/graph/first_reads.h"
+#include "formats/blocks/graph/flow_of_blocks.h"
+#include "formats/blocks/graph/gradient_blocks.h"
 #include "formats/blocks/graph/gradient_op.h"
 #include "formats/blocks/graph/lost_gradients.h"
+#include "formats/blocks/graph/recurrent_blocks.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/program/named_variables.h"
-#include "formats/blocks/program/visible_variables.h"
 #include "ir/graph/context.h"
 #include "passes/order/requests.h"
 
@@ -55,12 +58,12 @@ Value BlockReader::read(TextId name) {
 
 Value BlockReader::read(DeclaredName name) {
   if (isGradient()) {  // own names come first, then those of the forward block
-    if (auto own = positions.find({index, name.name.value}); own != positions.end()) return held[own->second].last;
+    if (auto own = positions.find({index, name.name.value}); own != positions.end()) return states[own->second].last;
     if (BlockReader *forward = forwardReader())
       if (std::optional<Value> v = forward->valueAtStep(name)) return forwardVariable(*v);
   }
   auto [at, isNew] = positions.try_emplace(name.key(), static_cast<uint32_t>(used.size()));
-  if (!isNew) return held[at->second].last;
+  if (!isNew) return states[at->second].last;
   used.push_back(name);
   const BlockVariable &record = variable(name);
   SmallVector<AttrText, 2> attrs;
@@ -71,8 +74,39 @@ Value BlockReader::read(DeclaredName name) {
       attrs.push_back({"__shape__", shape = tupleText(*dims)});
   }
   const Value v = addVariable(name.name, context.attrs(attrs), {BlockInput::From::Around, name, Value()});
-  held.push_back({v, v});
+  states.push_back({v, v});
   return v;
+}
+
+BlockReader *BlockReader::forwardReader() const { return all.readers[*program.blocks[index].forward].get(); }
+
+// A loop's state has its value from the beginning of the step, a counter that from the end.
+std::optional<Value> BlockReader::valueAtStep(DeclaredName name) {
+  auto at = positions.find(name.key());
+  if (at == positions.end()) return std::nullopt;
+  const bool isState = (isLoopBody() || isStepBlock()) && name.block != index && states[at->second].isWritten;
+  if (!isState || counters.contains(name.name.value)) return states[at->second].last;
+  Value first = states[at->second].first;
+  if (!builder.kind(first.node).isVariable())
+    first = addVariable(name.name, Attrs(), {BlockInput::From::Around, name, Value()});
+  return states[at->second].first = first;
+}
+
+std::optional<Value> BlockReader::forwardValue(TextId name) {
+  const uint32_t forward = *program.blocks[index].forward;
+  const std::optional<uint32_t> block = program.declaringBlock(forward, name);
+  return block ? forwardReader()->valueAtStep({*block, name}) : std::nullopt;
+}
+
+Value BlockReader::forwardVariable(Value v) {
+  auto [at, isNew] = atStep.try_emplace({v.node.value, v.index});
+  if (isNew) {
+    const Value made = builder.addVariable(forwardReader()->builder.name(v.node), Attrs());
+    variables.push_back({made.node, {BlockInput::From::Forward, {}, {v.node, v.index, 0}}});
+    atStep[{v.node.value, v.index}] = made;
+    return made;
+  }
+  return at->second;
 }
 
 void BlockReader::write(DeclaredName name, Value v) {
@@ -80,9 +114,9 @@ void BlockReader::write(DeclaredName name, Value v) {
   auto [at, isNew] = positions.try_emplace(name.key(), static_cast<uint32_t>(used.size()));
   if (isNew) {
     used.push_back(name);
-    held.push_back({v, v});
+    states.push_back({v, v});
   }
-  Held &now = held[at->second];
+  NameState &now = states[at->second];
   if (!now.isWritten) written.push_back(at->second);
   now.isWritten = true;
   now.last = v;
@@ -103,8 +137,8 @@ bool BlockReader::repeatsFlags(size_t at) const {
   return readsCarried;
 }
 
-Value BlockReader::constant(Value v) {
-  return {cantFail(builder.add(*context.ops.find("BlockGrad"), {v}, {""})), 0, 0};
+Value BlockReader::emit(StringRef op, ArrayRef<Value> inputs) {
+  return {cantFail(builder.add(*context.ops.find(op), inputs, {""})), 0, 0};
 }
 
 bool BlockReader::isFlagged(DeclaredName name) const {
@@ -125,12 +159,12 @@ Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
     return v;
   }
   carried.erase(name.name.value);
-  return constant(v);
+  return emit("BlockGrad", {v});
 }
 
 // They come before the operator's own nodes, which its gradient operator finds by their order.
-void BlockReader::holdLostInputs(size_t at) {
-  heldInputs.clear();
+void BlockReader::replaceLostInputs(size_t at) {
+  substitutes.clear();
   const StringRef type = program.text(op(at).type);
   if (!options.holdsLost || !findBlockOp(type)) return;
   for (const BlockSlot &slot : op(at).inputs) {
@@ -138,7 +172,7 @@ void BlockReader::holdLostInputs(size_t at) {
     for (auto [i, name] : enumerate(slot.variables))
       if (isFloatTensor(visibleVariable(program, index, name)) && !isFlagged(declared(name)) &&
           !isUpdated(op(at), name))
-        heldInputs.push_back({program.text(slot.name), i, constant(read(name))});
+        substitutes.push_back({program.text(slot.name), i, emit("BlockGrad", {read(name)})});
   }
 }
 
@@ -168,11 +202,11 @@ Error BlockReader::readOps() {
     Expected<GradientPorts> found = gradientPorts(program, all.owners[index].block, all.owners[index].op);
     if (!found) return found.takeError();
     ports = std::move(*found);
-    beginGradient();
+    beginGradient(*this);
   } else if (isStepBlock()) {
-    if (Error error = beginStep()) return error;
+    if (Error error = beginStep(*this)) return error;
   }
-  if (isLoopBody()) findCounters();
+  if (isLoopBody()) findCounters(*this);
   opOf.resize(builder.numNodes(), BlockOrigins::kNone);
   for (size_t i = 0; i < program.blocks[index].ops.size(); ++i) {
     if (Error error = readOp(i)) return error;
@@ -203,22 +237,22 @@ Error BlockReader::readOp(size_t at) {
               known.block == index && !positions.contains(known.key()) && !(isGradient() && forwardValue(name)))
             return readBeforeWrite(program, index, at, slot.name, name);
     }
-  if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(at);
-  if (type == "conditional_block_grad") return readConditionalGradient(at);
-  if (type == "select_output") return readSelectOutput(at);
+  if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(*this, at);
+  if (type == "conditional_block_grad") return readConditionalGradient(*this, at);
+  if (type == "select_output") return readSelectOutput(*this, at);
   const bool isOwner = type == "while" || type == "conditional_block" || type == "recurrent";
   if (const std::optional<uint32_t> inner = op(at).subBlock; inner && isOwner && !all.bodies[*inner])
     return failureAt(program, index, at, ErrorKind::BadEntry,
                      "block " + Twine(*inner) + " is a gradient block, expected one that is not");
-  if (type == "while") return readWhile(at);
-  if (type == "recurrent") return readRecurrent(at);
-  if (type == "conditional_block") return readConditional(at);
-  if (type == "select_input") return readSelect(at);
+  if (type == "while") return readWhile(*this, at);
+  if (type == "recurrent") return readRecurrent(*this, at);
+  if (type == "conditional_block") return readConditional(*this, at);
+  if (type == "select_input") return readSelect(*this, at);
   const bool isArrayOp = type == "write_to_array" || type == "read_from_array";  // their gradients are rows
   const bool isRecorded =
       all.hasGradientOps && !isGradient() && !isArrayOp && (findBlockOp(type) || formOfGradient(type));
   std::vector<Value> inputs = isRecorded ? inputsForGradient(*this, at) : std::vector<Value>();
-  holdLostInputs(at);
+  replaceLostInputs(at);
   const uint32_t firstNode = builder.numNodes();
   if (findBlockOp(type)) {
     if (Error error = readRow(at)) return error;
@@ -234,7 +268,7 @@ Error BlockReader::readOp(size_t at) {
 Error BlockReader::readRow(size_t at) {
   Error broken = Error::success();
   OpTranslation translation(builder, program, index, at, op(at), [&](StringRef slot, size_t i, TextId name) {
-    for (const HeldInput &input : heldInputs)
+    for (const Substitute &input : substitutes)
       if (input.slot == slot && input.i == i) return input.value;
     if (slot != kArraySlot) return read(name);
     const DeclaredName known = declared(name);
@@ -253,7 +287,7 @@ Error BlockReader::readRow(size_t at) {
     const DeclaredName name = declared(out.name);
     Value v = stopped(name, out.value, at);
     if (options.holdsLost && !passesGradient(program.text(op(at).type), out.slot) && !isUpdated(op(at), out.name))
-      v = constant(v);
+      v = emit("BlockGrad", {v});
     write(name, v);
   }
   return Error::success();
@@ -292,16 +326,15 @@ std::vector<bool> BlockReader::reachable(ArrayRef<Value> heads) const {
 
 // A state that no result depends on is an input all the same, only for its shape.
 Value BlockReader::asState(uint32_t position, const std::vector<bool> &isReached) {
-  Held &now = held[position];
+  NameState &now = states[position];
   if (builder.kind(now.first.node).isVariable() && isReached[now.first.node.value]) return now.last;
   valueAtStep(used[position]);
-  const OpDef &like = *context.ops.find("_identity_with_attr_like_rhs");
-  return {cantFail(builder.add(like, {now.last, now.first}, {""})), 0, 0};
+  return emit("_identity_with_attr_like_rhs", {now.last, now.first});
 }
 
 Expected<BlockBody> BlockReader::body() {
-  if (isGradient()) return gradientBody();
-  if (isStepBlock()) return stepBody();
+  if (isGradient()) return gradientBody(*this);
+  if (isStepBlock()) return stepBody(*this);
   BlockBody body;
   SmallVector<Value, 16> heads;
   std::vector<uint32_t> results;
@@ -309,11 +342,11 @@ Expected<BlockBody> BlockReader::body() {
     if (used[position].block == index) continue;
     results.push_back(position);
     body.results.push_back(used[position]);
-    heads.push_back(held[position].last);
+    heads.push_back(states[position].last);
   }
   const std::vector<bool> isReached = reachable(heads);
   for (size_t i = 0; isLoopBody() && i < results.size(); ++i) heads[i] = asState(results[i], isReached);
-  saveValues(body, heads);
+  saveValues(*this, body, heads);
   return finish(heads, std::move(body));
 }
 
@@ -346,13 +379,13 @@ Expected<BlockGraph> BlockReader::root() {
   }
   if (heads.empty())
     for (uint32_t position : written) {
-      heads.push_back(held[position].last);
+      heads.push_back(states[position].last);
       result.headNames.push_back(program.text(used[position].name).str());
     }
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();
   auto mapped = [&](Value v) { return frozen->newId[v.node.value].isValid() ? (*frozen)(v) : Value(); };
-  for (auto [name, now] : zip(used, held)) {
+  for (auto [name, now] : zip(used, states)) {
     const BlockVariable &record = variable(name);
     if (mapped(now.first).isValid() && isGiven(record) && is_contained(record.shape, 0))
       return Failure(ErrorKind::UnsupportedOption, "variable '" + program.text(name.name) +

@@ -3,6 +3,7 @@
 // tests/formats/blocks/block_graph_test.cc and tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
 
+#include "formats/blocks/graph/gradient_ports.h"
 #include "formats/blocks/graph/graph_of_blocks.h"
 #include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/ops/op_translation.h"
@@ -48,60 +49,7 @@ struct BlockBody {
   std::vector<uint32_t> ops;  // BlockOrigins, of this block
 };
 
-/// The operator that runs a block: `conditional_block`, `while` or `recurrent`.
-enum class BlockOwner : uint8_t { Branch, Loop, Recurrent };
-
-/// The gradients that the owner of a gradient block hands in and takes out.
-struct GradientPorts {
-  struct Wanted {
-    enum class Kind : uint8_t {
-      Row,    // each step's gradient is a row of it
-      State,  // handed by a step to the preceding one
-      Sum,    // over the steps; in a branch, its own
-    };
-    TextId inside;   // the gradient's name in the block
-    TextId outside;  // what it is written to; @EMPTY@: not requested
-    TextId forward;  // the variable whose gradient it is
-    Kind kind = Kind::Sum;
-    TextId carried = {};  // for a state: the name under which a step finds what the following step made
-  };
-  uint32_t block;  // where the operator is
-  size_t op;
-  BlockOwner owner;
-  std::vector<std::pair<TextId, TextId>> arriving;  // names inside and outside
-  std::vector<Wanted> wanted;                       // rows come first
-};
-llvm::Expected<GradientPorts> recurrentPorts(const BlockProgram &program, uint32_t block, size_t op);
-llvm::Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t op);
-
 class BlockReader;
-
-/// The node that runs the forward block of a gradient block.
-struct ForwardFlow {
-  uint32_t block;
-  BlockReader *owner;
-  NodeId node;  // in the owner's builder
-  const BlockBody *body;
-  llvm::ArrayRef<uint32_t> operands;  // by input of the body
-  uint32_t numOutputs;                // that are results
-  uint32_t firstSaved;                // after them and the outputs that describe the run
-  bool isReverse;
-  DenseSet<std::pair<uint32_t, uint32_t>> states;  // statesOf
-
-  /// Whether a step gets a row of the node's operand for an input of the body.
-  bool isSliced(uint32_t input) const {
-    const DeclaredName &name = body->inputs[input].name;
-    return name.block == block && !states.contains(name.key());
-  }
-};
-
-/// An operator that runs a gradient block.
-struct GradientFlow {
-  ForwardFlow forward;
-  const BlockBody *body;  // of the gradient block
-  GradientPorts ports;
-  DenseMap<uint32_t, TextId> outsideOf;  // what arrives, by its name inside
-};
 
 /// What the readers of one program share.
 struct BlockReaders {
@@ -125,7 +73,8 @@ struct BlockReaders {
   bool hasGradientOps = false;
 };
 
-/// Turns one block into a graph; the blocks that its operators own have readers of their own.
+/// Turns one block into a graph; the blocks that its operators own have readers of their own. The other files of this
+/// folder read operators into it: flows, steps of `recurrent`, gradients.
 class BlockReader {
  public:
   BlockReader(BlockReaders &all, uint32_t index);
@@ -135,45 +84,14 @@ class BlockReader {
   /// For blocks other than the root. Every result of a loop's body is also one of its inputs.
   llvm::Expected<BlockBody> body();
   llvm::Expected<BlockGraph> root();
+  /// The graph of these heads.
+  llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
 
- private:
-  friend class GradientOpReader;
-  friend class ForwardSearch;
-
-  /// An operator that was read: its nodes, and the values of its operands, slot by slot.
-  struct OpRecord {
-    uint32_t firstNode = 0, endNode = 0;
-    std::vector<Value> inputs, outputs;
-  };
-
-  /// What an operator is given in the place of an operand.
-  struct HeldInput {
-    llvm::StringRef slot;
-    size_t i;
-    Value value;
-  };
-
-  llvm::Error readOp(size_t at);
-  /// BlockOrigins of this block.
-  std::vector<uint32_t> opsOf(const Frozen &frozen) const;
-  llvm::Error readRow(size_t at);
-  llvm::Error readOpaque(size_t at);
-  llvm::Error readWhile(size_t at);
-  llvm::Error readConditional(size_t at);
-  llvm::Error readRecurrent(size_t at);
-  llvm::Error readSelect(size_t at);
-  llvm::Error readSelectOutput(size_t at);
-  /// An error if @EMPTY@ is among the operands in one of these slots.
-  llvm::Error checkNamed(size_t at, std::initializer_list<llvm::StringRef> slots) const;
-  llvm::Error readLoopGradient(size_t at);
-  llvm::Error readConditionalGradient(size_t at);
-  llvm::Expected<Value> addFlow(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrText> attrs,
-                                llvm::ArrayRef<Graph> bodies, size_t at);
   const BlockOp &op(size_t at) const { return program.blocks[index].ops[at]; }
-
   DeclaredName declared(TextId name) const { return {*program.declaringBlock(index, name), name}; }
-  /// The name that an operator here writes: a gradient block owns all names that it writes.
-  DeclaredName target(TextId name) const { return isGradient() ? DeclaredName{index, name} : declared(name); }
+  const BlockVariable &variable(DeclaredName name) const { return *program.find(name.block, name.name); }
+  bool isGradient() const { return ports.has_value(); }
+
   Value read(DeclaredName name);
   Value read(TextId name);
   /// The value before an operator that may leave it unchanged; zeros if there is none.
@@ -182,37 +100,14 @@ class BlockReader {
   /// name is a variable.
   llvm::Expected<Value> readInput(const BlockBody &body, size_t input, size_t at);
   void write(DeclaredName name, Value v);
-  /// Writes a value that an inner block made: a flag of the name does not count.
-  void writeCarried(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
-  /// Whether the variable stops gradients and is not a target.
-  bool isFlagged(DeclaredName name) const;
-  /// With options.holdsLost: constants in the place of the operands through which no gradient gets in Paddle.
-  void holdLostInputs(size_t at);
-  /// The value without its gradient.
-  Value constant(Value v);
-  /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried
-  /// name.
-  bool repeatsFlags(size_t at) const;
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
-  llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
+  /// Adds a node without attributes, whose operator accepts any inputs.
+  Value emit(llvm::StringRef op, llvm::ArrayRef<Value> inputs);
   std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
   /// The last value of an outer name that the next step reads; its first value becomes an input.
   Value asState(uint32_t position, const std::vector<bool> &isReached);
-  const BlockVariable &variable(DeclaredName name) const { return *program.find(name.block, name.name); }
-  void giveName(NodeId n, TextId name);
-  bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }
-  bool isStepBlock() const { return all.owners[index].kind == BlockOwner::Recurrent; }
-  // Steps of `recurrent` (formats/blocks/graph/recurrent_blocks.cc).
-  /// Reads what a step is given, before its operators.
-  llvm::Error beginStep();
-  llvm::Expected<BlockBody> stepBody();
-  llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
-  llvm::Expected<BlockBody> gradientBody();
 
-  // Gradient blocks (formats/blocks/graph/gradient_blocks.cc).
-  bool isGradient() const { return ports.has_value(); }
-  void beginGradient();
   BlockReader *forwardReader() const;
   /// The value of a name at a step, in this block's builder; nothing if the block does not use the name.
   std::optional<Value> valueAtStep(DeclaredName name);
@@ -220,20 +115,6 @@ class BlockReader {
   std::optional<Value> forwardValue(TextId name);
   /// The variable that stands for a value of the forward block.
   Value forwardVariable(Value v);
-  /// A node that computes nothing and has the shapes of node `n` of the forward block.
-  NodeId skeleton(NodeId n);
-  /// Adds the values that gradient blocks read to the heads of a body.
-  void saveValues(BlockBody &body, llvm::SmallVectorImpl<Value> &heads);
-  // Counters (formats/blocks/graph/counters.cc): a gradient block undoes the increments of its forward block.
-  /// Finds the names that only `increment` writes in this block, the body of a loop.
-  void findCounters();
-  /// After a loop's gradient, counters have their values from before the loop.
-  void restoreCounters(const ForwardFlow &flow, uint32_t gradientBlock);
-  llvm::Expected<ForwardFlow> forwardFlow(size_t at);
-  llvm::Expected<GradientFlow> gradientFlow(size_t at);
-  Value here(const ForwardFlow &flow, Value v);
-  /// The forward node's operand for an input of its body.
-  Value operandHere(const ForwardFlow &flow, uint32_t input);
 
   BlockReaders &all;
   Context &context;
@@ -243,31 +124,58 @@ class BlockReader {
   GraphBuilder builder;
   std::optional<GradientPorts> ports;  // of a gradient block
 
-  struct Held {
+  struct NameState {
     Value first, last;
     bool isWritten = false;
   };
-  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // into used, held
+  /// An operator that was read: its nodes, and the values of its operands, slot by slot.
+  struct OpRecord {
+    uint32_t firstNode = 0, endNode = 0;
+    std::vector<Value> inputs, outputs;
+  };
+
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // into used, states
   std::vector<DeclaredName> used;                               // in the order of first uses
-  std::vector<Held> held;
+  std::vector<NameState> states;
   std::vector<uint32_t> written;                           // positions, in the order of first writes
-  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: number of nodes with that name
   std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
-  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
   DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
   DenseSet<uint32_t> counters;                             // names
   DenseSet<uint32_t> carried;                              // flagged names whose flags do not count now
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
   DenseMap<uint32_t, std::vector<uint32_t>> flowOperands;  // by block: the node's operand for each input of the body
-  std::vector<uint32_t> opOf;                              // by node: BlockOrigins
-  std::vector<HeldInput> heldInputs;                       // of the operator that is read
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   /// Operators, by type and what their gradients read, and by the operands that have gradients as well (ForwardSearch).
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;
-};
 
-/// Inputs of a body that change from step to step: the results of a loop, the previous states of `recurrent`. `block`
-/// is that of the body.
-DenseSet<std::pair<uint32_t, uint32_t>> statesOf(const BlockReaders &all, uint32_t block, const BlockBody &body);
+ private:
+  /// What an operator reads in the place of an operand.
+  struct Substitute {
+    llvm::StringRef slot;
+    size_t i;
+    Value value;
+  };
+
+  llvm::Error readOp(size_t at);
+  llvm::Error readRow(size_t at);
+  llvm::Error readOpaque(size_t at);
+  /// BlockOrigins of this block.
+  std::vector<uint32_t> opsOf(const Frozen &frozen) const;
+  /// Whether the variable stops gradients and is not a target.
+  bool isFlagged(DeclaredName name) const;
+  /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried
+  /// name.
+  bool repeatsFlags(size_t at) const;
+  /// With options.holdsLost: constants in the place of the operands through which no gradient gets in Paddle.
+  void replaceLostInputs(size_t at);
+  void giveName(NodeId n, TextId name);
+  bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }
+  bool isStepBlock() const { return all.owners[index].kind == BlockOwner::Recurrent; }
+
+  DenseMap<uint32_t, uint32_t> numNamed;                  // by name: number of nodes with that name
+  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;  // by forward node and output: its variable here
+  std::vector<uint32_t> opOf;                             // by node: BlockOrigins
+  std::vector<Substitute> substitutes;                    // of the operator that is read
+};
 
 }  // namespace gradc

@@ -3,7 +3,7 @@
 
 #include "formats/blocks/arrays/recurrent_op.h"
 #include "formats/blocks/ops/op_row.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 
 using namespace llvm;
 

@@ -57,7 +57,7 @@ Value ForwardSearch::valueOf(BlockReader &in, TextId name) {
   if (own == in.positions.end() && !in.isGradient())
     if (std::optional<uint32_t> block = in.program.declaringBlock(in.index, name))
       own = in.positions.find({*block, name.value});
-  return own == in.positions.end() ? Value() : in.held[own->second].last;
+  return own == in.positions.end() ? Value() : in.states[own->second].last;
 }
 
 ArrayRef<Value> ForwardSearch::valuesIn(const BlockReader &in, uint32_t op, StringRef slot) {

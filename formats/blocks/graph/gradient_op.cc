@@ -3,9 +3,10 @@
 
 #include "formats/blocks/graph/block_body.h"
 #include "formats/blocks/graph/forward_search.h"
-#include "formats/blocks/graph/gradient_function.h"
+#include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/graph/context.h"
+#include "ir/graph/effects.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,6 +14,35 @@
 using namespace llvm;
 
 namespace gradc {
+namespace {
+
+/// A node that computes nothing and has the shapes of node `n` of the forward block. Copies everything that the node
+/// depends on, down to variables, in id order: the inputs of a node precede it.
+NodeId skeleton(BlockReader &reader, NodeId n) {
+  const GraphBuilder &forward = reader.forwardReader()->builder;
+  std::vector<uint32_t> pending = {n.value}, needed;
+  DenseSet<uint32_t> seen;
+  while (!pending.empty()) {
+    const uint32_t at = pending.back();
+    pending.pop_back();
+    if (reader.skeletons.contains(at) || !seen.insert(at).second) continue;
+    needed.push_back(at);
+    for (Value v : forward.inputs(NodeId(at))) pending.push_back(v.node.value);
+  }
+  llvm::sort(needed);
+  for (uint32_t at : needed) {
+    const KindRef &kind = forward.kindHandle(NodeId(at));
+    if (kind->isVariable()) {
+      reader.skeletons[at] = reader.forwardVariable({NodeId(at), 0, 0}).node;
+      continue;
+    }
+    SmallVector<Value, 8> operands;
+    for (Value v : forward.inputs(NodeId(at)))
+      operands.push_back({reader.skeletons.lookup(v.node.value), v.index, v.version});
+    reader.skeletons[at] = reader.builder.addKind(withoutEffects(reader.context, kind), operands, NodeId());
+  }
+  return reader.skeletons.lookup(n.value);
+}
 
 /// Reads one gradient operator for the reader of its block.
 class GradientOpReader {
@@ -123,7 +153,7 @@ class GradientOpReader {
       for (auto [i, name] : enumerate(program.variables(op().outputs, slot.name))) {
         if (name == kEmptyName) continue;
         const OperandPlace place{slot.source, i};
-        asked.push_back({name, place});
+        requested.push_back({name, place});
         if (llvm::is_contained(function.places, place)) wanted.push_back(place);
       }
   }
@@ -139,12 +169,11 @@ class GradientOpReader {
       ports.seed = [&](size_t k) { return reader.read(seeds[k]); };
       values = splice(reader.builder, function, *made, ports);
     }
-    for (const auto &[name, place] : asked) {
+    for (const auto &[name, place] : requested) {
       const auto known = llvm::find(wanted, place);
       Value v;
       if (known != wanted.end() && !values.empty()) v = values[static_cast<size_t>(known - wanted.begin())];
-      else if (const Value of = operandAt(place); of.isValid())
-        v = {cantFail(reader.builder.add(*reader.context.ops.find("zeros_like"), {of}, {""})), 0, 0};
+      else if (const Value of = operandAt(place); of.isValid()) v = reader.emit("zeros_like", {of});
       else
         return failureAt(program, reader.index, at, ErrorKind::BadEntry,
                          "'" + program.text(name) + "' would be the gradient of operand " + Twine(place.i) +
@@ -200,7 +229,7 @@ class GradientOpReader {
       return isHere ? computed : reader.forwardVariable(computed);
     };
     ports.node = [&](NodeId n) {
-      return isHere ? function->nodes[n.value] : reader.skeleton(function->nodes[n.value]);
+      return isHere ? function->nodes[n.value] : skeleton(reader, function->nodes[n.value]);
     };
     return writeGradients(*function, std::move(ports), operandAt);
   }
@@ -257,9 +286,11 @@ class GradientOpReader {
   BlockReader *linked = nullptr;  // has the forward operator
   uint32_t forward = 0;
   std::vector<OperandPlace> seeded, wanted;
-  std::vector<TextId> seeds;                           // parallel to seeded
-  std::vector<std::pair<TextId, OperandPlace>> asked;  // gradients, and the operands they belong to
+  std::vector<TextId> seeds;                               // parallel to seeded
+  std::vector<std::pair<TextId, OperandPlace>> requested;  // gradients, and the operands they belong to
 };
+
+}  // namespace
 
 Expected<bool> readGradientOp(BlockReader &reader, size_t at) { return GradientOpReader(reader, at).read(); }
 

@@ -4,8 +4,7 @@
 
 #include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/visible_variables.h"
-#include "formats/blocks/tables/gradient_form_rows.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/tables/op_slots.h"
 

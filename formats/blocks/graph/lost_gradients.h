@@ -17,7 +17,7 @@ bool isUpdated(const BlockOp &op, TextId name);
 
 /// The gradient of a variable that an operator of a program leaves out, in words that outlive the program.
 struct LostGradient {
-  std::string op;  // as describe() has it
+  std::string op;  // as describe() spells it
   std::string gradientType, slot, variable;
   bool isOutput = false;  // the gradient operator does not read it; else it does not compute it
 };

@@ -10,16 +10,6 @@
 using namespace llvm;
 
 namespace gradc {
-
-Value alignedWithX(OpTranslation &op, Value y) {
-  const auto rankX = static_cast<int64_t>(op.rank("X")), rankY = static_cast<int64_t>(op.rank("Y"));
-  const int64_t axis = op.integer("axis", -1);
-  if (axis < 0 || axis >= rankX - rankY) return y;
-  std::vector<int64_t> shape = {-2};  // keeps all dimensions
-  shape.insert(shape.end(), static_cast<size_t>(rankX - rankY - axis), 1);
-  return op.emit("Reshape", {y}, {{"shape", tupleText(shape)}});
-}
-
 namespace {
 
 bool haveOneShape(OpTranslation &op) {
@@ -32,13 +22,13 @@ bool haveOneShape(OpTranslation &op) {
 void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
   const Value x = op.in("X"), y = op.in("Y");
   const bool isPlain = haveOneShape(op) && !equalShapes.empty();
-  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, alignedWithX(op, y)});
+  const Value v = isPlain ? op.emit(equalShapes, {x, y}) : op.emit(broadcast, {x, op.alignedWithX(y)});
   op.out("Out", op.isWhole("X") || hasEmptyMaker(op.type()) ? op.emit("BlockGrad", {v}) : v);
 }
 
 // Of equal operands, Paddle gives y the gradient, and gradc's operator the first one.
 void extremum(OpTranslation &op, StringRef name) {
-  const Value v = op.emit(name, {alignedWithX(op, op.in("Y")), op.in("X")});
+  const Value v = op.emit(name, {op.alignedWithX(op.in("Y")), op.in("X")});
   op.out("Out", op.isWhole("X") ? op.emit("BlockGrad", {v}) : v);
 }
 
@@ -46,7 +36,7 @@ void extremum(OpTranslation &op, StringRef name) {
 // NaN.
 void extremumOfNumbers(OpTranslation &op, StringRef extremum, StringRef isChosen) {
   if (op.isWhole("X")) return binary(op, "", extremum);
-  const Value x = op.in("X"), y = alignedWithX(op, op.in("Y"));
+  const Value x = op.in("X"), y = op.alignedWithX(op.in("Y"));
   const Value isBeyond = op.emit(isChosen, {x, y}), isAlone = op.emit("_not_equal", {y, y});
   const Value takesX = op.emit("broadcast_logical_or", {isBeyond, isAlone}), ones = op.emit("ones_like", {takesX});
   auto whole = [&](Value v) { return op.emit("broadcast_mul", {v, ones}); };
@@ -57,7 +47,7 @@ Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype"
 
 void comparison(OpTranslation &op, StringRef name) {
   const Value x = op.in("X"), y = op.in("Y");
-  op.out("Out", asBool(op, op.emit(name, {x, alignedWithX(op, y)})));
+  op.out("Out", asBool(op, op.emit(name, {x, op.alignedWithX(y)})));
 }
 
 void unary(OpTranslation &op, StringRef name) { op.out("Out", op.emit(name, {op.in("X")})); }
@@ -249,7 +239,7 @@ void lerp(OpTranslation &op) {
 }
 
 void floorDivide(OpTranslation &op) {
-  const Value x = op.in("X"), y = alignedWithX(op, op.in("Y"));
+  const Value x = op.in("X"), y = op.alignedWithX(op.in("Y"));
   if (!op.isWhole("X")) return op.out("Out", op.emit("floor", {op.emit("broadcast_div", {x, y})}));
   // Exact for whole numbers: what the remainder leaves is a multiple.
   const Value rest = op.emit("broadcast_mod", {x, y});

@@ -1,8 +1,6 @@
 // Gradient operators in terms of results of their forward operators. Tested by tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/ops/op_row.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 using namespace llvm;
 
 namespace gradc {
@@ -11,7 +9,7 @@ namespace {
 // With q = dOut/y: dx = q, dy = −q·out, each summed over what was repeated.
 void divideGradient(OpTranslation &op) {
   const Value x = op.in("X"), y = op.in("Y"), out = op.in("Out");
-  const Value divisor = alignedWithX(op, y), quotient = op.emit("broadcast_div", {op.in("Out@GRAD"), divisor});
+  const Value divisor = op.alignedWithX(y), quotient = op.emit("broadcast_div", {op.in("Out@GRAD"), divisor});
   const Value ofDivisor = op.emit("negative", {op.emit("elemwise_mul", {quotient, out})});
   op.out("X@GRAD", op.emit("_sum_like", {quotient, x}));
   op.out("Y@GRAD", op.emit("reshape_like", {op.emit("_sum_like", {ofDivisor, divisor}), y}));
@@ -30,9 +28,6 @@ constexpr BlockOpRow kRows[] = {
 
 }  // namespace
 
-const BlockOpRow *findGradientRow(StringRef type) {
-  const auto *at = llvm::find_if(kRows, [&](const BlockOpRow &row) { return row.type == type; });
-  return at == std::end(kRows) ? nullptr : at;
-}
+ArrayRef<BlockOpRow> gradientBlockOps() { return kRows; }
 
 }  // namespace gradc

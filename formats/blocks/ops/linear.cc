@@ -55,7 +55,7 @@ Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> ba
   for (size_t rank = dims.size(); rank < own.size(); ++rank)
     v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   std::vector<int64_t> shape(batch.begin(), batch.end());
-  shape.insert(shape.end(), {0, 0});  // as they are
+  shape.insert(shape.end(), {0, 0});  // unchanged
   return op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}});
 }
 

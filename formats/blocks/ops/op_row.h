@@ -19,11 +19,7 @@ const BlockOpRow *findGradientRow(llvm::StringRef type);
 /// Every row, in order of types.
 std::vector<const BlockOpRow *> allBlockOps();
 
-/// Aligns y, of lower rank than operand `X`, with the axes of that from attribute `axis` on, by appending axes of one
-/// element.
-Value alignedWithX(OpTranslation &op, Value y);
-
-// The families' rows, sorted (formats/blocks/ops/table.cc puts them together).
+// The families' rows, sorted (formats/blocks/ops/op_row.cc puts them together).
 llvm::ArrayRef<BlockOpRow> activationBlockOps();
 llvm::ArrayRef<BlockOpRow> elementwiseBlockOps();
 llvm::ArrayRef<BlockOpRow> shapeBlockOps();
@@ -41,5 +37,7 @@ llvm::ArrayRef<BlockOpRow> regionBlockOps();
 llvm::ArrayRef<BlockOpRow> samplingBlockOps();
 llvm::ArrayRef<BlockOpRow> scalingBlockOps();
 llvm::ArrayRef<BlockOpRow> sequenceBlockOps();
+/// Rows of gradient operators.
+llvm::ArrayRef<BlockOpRow> gradientBlockOps();
 
 }  // namespace gradc

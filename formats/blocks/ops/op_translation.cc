@@ -158,6 +158,15 @@ Value OpTranslation::scalar(StringRef opName, Value v, double number) {
   return emit(opName, {v}, {{"scalar", numberText(number)}, {"is_int", flagText(isInteger)}});
 }
 
+Value OpTranslation::alignedWithX(Value y) {
+  const auto rankX = static_cast<int64_t>(rank("X")), rankY = static_cast<int64_t>(rank("Y"));
+  const int64_t axis = integer("axis", -1);
+  if (axis < 0 || axis >= rankX - rankY) return y;
+  std::vector<int64_t> shape = {-2};  // keeps all dimensions
+  shape.insert(shape.end(), static_cast<size_t>(rankX - rankY - axis), 1);
+  return emit("Reshape", {y}, {{"shape", tupleText(shape)}});
+}
+
 void OpTranslation::out(StringRef slot, Value v, size_t i) {
   ArrayRef<TextId> names = program.variables(op.outputs, slot);
   if (error || i >= names.size() || names[i] == kEmptyName) return;

@@ -64,6 +64,9 @@ class OpTranslation {
   Value addScalar(Value v, double number) { return scalar("_plus_scalar", v, number); }
   Value timesScalar(Value v, double number) { return scalar("_mul_scalar", v, number); }
   Value scalar(llvm::StringRef opName, Value v, double number);
+  /// Aligns y, of lower rank than operand `X`, with the axes of that from attribute `axis` on, by appending axes of one
+  /// element.
+  Value alignedWithX(Value y);
   /// Sets the variable at a position of an output slot; does nothing if the operator does not name one.
   void out(llvm::StringRef slot, Value v, size_t i = 0);
   size_t numOut(llvm::StringRef slot) const { return program.variables(op.outputs, slot).size(); }

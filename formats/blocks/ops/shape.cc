@@ -54,7 +54,7 @@ void squeeze(OpTranslation &op) {
       if (op.shape("X")[i] == 1) axes.push_back(static_cast<int64_t>(i));
   } else {
     const ArrayRef<int64_t> dims = op.shape("X");
-    llvm::erase_if(axes, [&](int64_t axis) {  // Paddle leaves longer axes as they are
+    llvm::erase_if(axes, [&](int64_t axis) {  // Paddle leaves longer axes alone
       return static_cast<size_t>(axis) >= dims.size() || dims[static_cast<size_t>(axis)] > 1;
     });
   }
@@ -149,43 +149,6 @@ Value decreased(OpTranslation &op, Value v, size_t rank) {
   return axes.size() == rank ? reshaped(op, v, {1}) : op.emit("squeeze", {v}, {{"axis", tupleText(axes)}});
 }
 
-/// Where a slice ends. Backwards, −1 means behind the first element, and an end before that is the first element
-/// itself.
-int64_t endOf(OpTranslation &op, size_t axis, int64_t end, int64_t stride) {
-  if (stride > 0 || end >= 0) return end;
-  if (end == -1) return std::numeric_limits<int64_t>::min();
-  const int64_t size = std::max<int64_t>(op.dim("Input", static_cast<int64_t>(axis)), 0);
-  return std::max(end, -size) + size;
-}
-
-}  // namespace
-
-std::string tupleOf(ArrayRef<std::string> parts) {
-  return "(" + llvm::join(parts, ", ") + (parts.size() == 1 ? ",)" : ")");
-}
-
-std::optional<SliceRegion> sliceRegion(OpTranslation &op, StringRef stepsName, ArrayRef<int64_t> steps) {
-  const std::vector<int64_t> axes = op.integers("axes"), starts = op.integers("starts"), ends = op.integers("ends");
-  if (starts.size() != axes.size() || ends.size() != axes.size() || steps.size() != axes.size()) {
-    op.fail(ErrorKind::BadAttribute, "attributes 'axes', 'starts', 'ends' and '" + stepsName + "' differ in length");
-    return std::nullopt;
-  }
-  const size_t rank = op.rank("Input");
-  std::vector<std::string> begin(rank, "None"), end(rank, "None"), step(rank, "None");
-  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = static_cast<size_t>(op.axisOf("Input", axes[i]));
-    if (axis >= rank) return std::nullopt;
-    if (starts[i] < kFar && starts[i] > -kFar) begin[axis] = std::to_string(starts[i]);
-    if (const int64_t last = endOf(op, axis, ends[i], steps[i]); last < kFar && last > -kFar)
-      end[axis] = std::to_string(last);
-    if (steps[i] != 1) step[axis] = std::to_string(steps[i]);
-  }
-  return SliceRegion{tupleOf(begin), tupleOf(end), tupleOf(step)};
-}
-
-namespace {
-
 void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
   const std::optional<SliceRegion> region = sliceRegion(op, "strides", strides);
   if (!region) return;
@@ -270,7 +233,7 @@ void expand(OpTranslation &op) {
   Value v = op.in("X");
   for (size_t i = rank ? 0 : 1; i < more; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   for (int64_t &size : shape)
-    if (size == -1) size = 0;  // as it is
+    if (size == -1) size = 0;  // unchanged
   op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
-#include "formats/blocks/program/unused_names.h"
+#include "formats/blocks/program/name_table.h"
 #include "ir/graph/context.h"
 
 namespace gradc {

@@ -98,6 +98,15 @@ class BlockProgram {
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> otherPositions;  // by block and name: in those that did later
 };
 
+/// The record in the nearest enclosing block that declares the name; null if none does.
+const BlockVariable *visibleVariable(const BlockProgram &program, uint32_t block, TextId name);
+
+/// Whether it is a tensor, not an array of them, with a floating-point type. False for null.
+bool isFloatTensor(const BlockVariable *variable);
+
+/// Whether a block sees a floating-point tensor under the name that does not stop gradients.
+bool carriesGradient(const BlockProgram &program, uint32_t block, TextId name);
+
 /// Call before edits that move operators, so that messages give the positions that the user knows.
 void numberOps(BlockProgram &program);
 /// Call when the edited program is what the user gets.

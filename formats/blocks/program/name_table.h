@@ -1,4 +1,5 @@
-// Interns the texts of a program, so that names are numbers. Tested by tests/formats/blocks/block_program_test.cc
+// Interns the texts of a program, so that names are numbers, and makes new ones. Tested by
+// tests/formats/blocks/block_program_test.cc and tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"
@@ -32,6 +33,23 @@ class NameTable {
  private:
   llvm::StringMap<uint32_t> ids;
   std::vector<const llvm::StringMapEntry<uint32_t> *> entries;
+};
+
+/// Remembers which numbers are in use, so that many names that begin alike take linear time.
+class UnusedNames {
+ public:
+  explicit UnusedNames(NameTable &texts) : texts(texts) {}
+
+  /// Interns `<begin><number><end>`. Increases the number until the table does not have the name.
+  TextId make(llvm::StringRef begin, uint32_t &number, llvm::StringRef end = "");
+  TextId make(llvm::StringRef begin, llvm::StringRef end = "") {
+    uint32_t number = 0;
+    return make(begin, number, end);
+  }
+
+ private:
+  NameTable &texts;
+  llvm::StringMap<uint32_t> numTaken;  // by begin and end: all smaller numbers are in use
 };
 
 /// Hashes every sixteen consecutive numbers to adjacent buckets, so that lookups of a walk over a program hit the

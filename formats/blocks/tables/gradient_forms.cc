@@ -1,8 +1,6 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/tables/gradient_forms.h"
 
-#include "formats/blocks/tables/gradient_form_rows.h"
-
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -11,11 +9,15 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+constexpr GradientFormRow kRows[] = {
+#include "formats/blocks/tables/gradient_forms.def"
+};
+
 const StringMap<StringRef> &formsByType() {
   // Never destroyed, like the table below: threads may still read it while the process exits.
   static const StringMap<StringRef> &forms = *[] {
     auto *const byType = new StringMap<StringRef>();
-    for (const GradientFormRow &form : gradientFormRows()) (*byType)[form.type] = form.form;
+    for (const GradientFormRow &form : kRows) (*byType)[form.type] = form.form;
     return byType;
   }();
   return forms;
@@ -32,7 +34,7 @@ GradientForm::Slot parseSlot(StringRef text) {
 const StringMap<GradientForm> &formsByGradient() {
   static const StringMap<GradientForm> &forms = *[] {
     auto *const byGradient = new StringMap<GradientForm>();
-    for (const GradientFormRow &form : gradientFormRows()) {
+    for (const GradientFormRow &form : kRows) {
       if (form.form.empty() || form.form == "none") continue;
       GradientForm parsed = parseGradientForm(form.type, form.form);
       if (parsed.type.contains("_grad")) (*byGradient)[parsed.type] = std::move(parsed);
@@ -43,6 +45,8 @@ const StringMap<GradientForm> &formsByGradient() {
 }
 
 }  // namespace
+
+ArrayRef<GradientFormRow> gradientFormRows() { return kRows; }
 
 GradientForm parseGradientForm(StringRef forward, StringRef text) {
   GradientForm form;

@@ -2,6 +2,7 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -17,6 +18,12 @@ namespace gradc {
 /// the output slot. Empty: the type ends the path of gradients. Nothing: the type is unknown. A known type that has no
 /// gradient operator but does not end the path has the form "none".
 std::optional<llvm::StringRef> gradientForm(llvm::StringRef type);
+
+/// The table (gradient_forms.def).
+struct GradientFormRow {
+  llvm::StringLiteral type, form;
+};
+llvm::ArrayRef<GradientFormRow> gradientFormRows();
 
 /// A parsed form. The source is the slot's own name unless the form gives one.
 struct GradientForm {

@@ -1,9 +1,8 @@
 // Tested by tests/formats/blocks/op_slots_test.cc
 #include "formats/blocks/tables/op_slots.h"
 
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/tables/gradient_forms.h"
-#include "formats/blocks/tables/op_slot_rows.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,6 +12,10 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
+
+constexpr OpSlotRow kRows[] = {
+#include "formats/blocks/tables/op_slots.def"
+};
 
 constexpr StringLiteral kSuffix = "@GRAD";
 
@@ -31,7 +34,7 @@ const StringMap<OpSlots> &slotsByType() {
   // Never destroyed: threads may still read it while the process exits.
   static const StringMap<OpSlots> &all = *[] {
     auto *const byType = new StringMap<OpSlots>();
-    for (const OpSlotRow &row : opSlotRows()) {
+    for (const OpSlotRow &row : kRows) {
       const auto [inputs, outputs] = row.slots.split(" -> ");
       OpSlots slots;
       parseSlots(inputs, slots.inputs);
@@ -215,6 +218,8 @@ class SlotVerifier {
 };
 
 }  // namespace
+
+ArrayRef<OpSlotRow> opSlotRows() { return kRows; }
 
 const OpSlots *slotsOfType(StringRef type) {
   const auto found = slotsByType().find(type);

@@ -17,6 +17,12 @@ struct OpSlots {
   llvm::SmallVector<OpSlot, 4> inputs, outputs;
 };
 
+/// The table (op_slots.def): types between spaces, and the slots that all of them have.
+struct OpSlotRow {
+  llvm::StringLiteral types, slots;
+};
+llvm::ArrayRef<OpSlotRow> opSlotRows();
+
 /// Of a forward type, from the table; null: not known.
 const OpSlots *slotsOfType(llvm::StringRef type);
 

@@ -89,7 +89,8 @@ TEST(BlockProgram, E_44_NamesAreDeclared) {
   BlockProgram program = loop();
   BlockOp &op = addOp(program, 0, "exp", {{"X", {"dt"}}}, {{"Out", {"@EMPTY@"}}});
   op.callstack = program.intern(
-      R"json(["  File \"train.py\", line 12, in main","    y = exp(x)","  File \"/lib/paddle/ops.py\", line 3, in exp","    a"])json");
+      R"json(["  File \"train.py\", line 12, in main","    y = exp(x)","  File \"/lib/paddle/ops.py\", line 3, in )json"
+      R"json(exp","    a"])json");
   EXPECT_EQ(
       describeWithNotes(verifyBlocks(program)),
       "[foreign_entry] block 0, operator 2 (exp): slot 'X' names 'dt', which neither this block nor one around it "

@@ -233,7 +233,8 @@ std::string slotsInReverse(uint32_t n) {
     slots += comma + "\"S" + std::to_string(k) + "\": [\"x\"]";
     order += comma + "\"S" + std::to_string(n - 1 - k) + "\"";
   }
-  return R"({"program": {"blocks": [{"idx": 0, "parent": -1, "forward": -1, "vars": {"x": {"kind": "LOD_TENSOR", "dtype": "FP64", "shape": [1], "persistable": false,
+  return R"({"program": {"blocks": [{"idx": 0, "parent": -1, "forward": -1, "vars": {"x": {"kind": "LOD_TENSOR", )"
+         R"("dtype": "FP64", "shape": [1], "persistable": false,
       "stop_gradient": false, "is_parameter": false}}, "ops": [{"type": "mine", "in": {)" +
          slots + R"(}, "in_order": [)" + order +
          R"(], "out": {}, "out_order": [], "attrs": {}}]}], "parameters": []}})";

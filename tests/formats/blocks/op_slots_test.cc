@@ -5,9 +5,7 @@
 
 #include "formats/blocks/graph/graph_of_blocks.h"
 #include "formats/blocks/ops/op_row.h"
-#include "formats/blocks/tables/gradient_form_rows.h"
 #include "formats/blocks/tables/gradient_forms.h"
-#include "formats/blocks/tables/op_slot_rows.h"
 #include "formats/blocks/tables/op_slots.h"
 
 #include "llvm/ADT/STLExtras.h"

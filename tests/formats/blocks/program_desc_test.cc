@@ -60,10 +60,12 @@ std::string small() {
 
 constexpr StringLiteral kSmall =
     R"({"program":{"blocks":[{"forward":-1,"idx":0,"ops":[{"attrs":{"a_int":["INT",-1],"b_float":["FLOAT",0.1],)"
-    R"("c_string":["STRING","s\"\u00fc"],"d_ints":["INTS",[1,-2]],"e_ints":["INTS",[3,400]],"f_floats":["FLOATS",[2.5]],)"
+    R"("c_string":["STRING","s\"\u00fc"],"d_ints":["INTS",[1,-2]],"e_ints":["INTS",[3,400]],"f_floats":["FLOATS",)"
+    R"([2.5]],)"
     R"("g_strings":["STRINGS",["p",""]],"h_bool":["BOOLEAN",true],"i_bools":["BOOLEANS",[true,false]],)"
     R"("j_long":["LONG",1099511627776],"k_longs":["LONGS",[7]],"l_float64s":["FLOAT64S",[0.1]],"m_var":["VAR","x"],)"
-    R"("n_vars":["VARS",["x"]],"o_float64":["FLOAT64",1e-05],"op_callstack":["STRINGS",["File \"a.py\", line 1, in f"]],)"
+    R"("n_vars":["VARS",["x"]],"o_float64":["FLOAT64",1e-05],"op_callstack":["STRINGS",["File \"a.py\", line 1, )"
+    R"(in f"]],)"
     R"("p_scalar":["SCALAR",["FLOAT64",0.5]],)"
     R"("q_scalars":["SCALARS",[["BOOLEAN",true],["LONG",-3],["COMPLEX128",[1.5,-2.0]]]],"sub_block":["BLOCK",1]},)"
     R"("in":{"X":["x","x"],"Y":[]},"in_order":["Y","X"],"out":{"Out":["y"]},"out_order":["Out"],"type":"while"}],)"

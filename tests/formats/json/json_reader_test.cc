@@ -65,7 +65,8 @@ TEST(JsonReader, IR_13_AttributeSpellingsMergeInAnyOrder) {
 TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
   SmallContext context;
   LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "name": "a\/\b\u00e9\ud83d\ude00", "inputs": [],
-      "attrs": {"list": [3, "q\"", {"k": null}], "float": 1e-3, "yes": true, "none": null, "big": 18446744073709551615, "minus": -4}})",
+      "attrs": {"list": [3, "q\"", {"k": null}], "float": 1e-3, "yes": true, "none": null, "big": )"
+                                            R"(18446744073709551615, "minus": -4}})",
                                             "[[0, 0, 0]]"));
   const Graph &graph = loaded.graph;
   Attrs attrs = graph.attrs(NodeId(0));
@@ -144,15 +145,16 @@ TEST(JsonReader, OutputsOfUnknownOperatorsUpToTheLast) {
   EXPECT_NE(text.find("\"node_row_ptr\": [0, 65536]"), std::string::npos);
   EXPECT_EQ(converted(text), text);
   EXPECT_EQ(
-      readError(
-          R"({"nodes": [{"op": "mystery", "name": "m", "inputs": []}], "arg_nodes": [], "node_row_ptr": [0, 65537], "heads": []})")
+      readError(R"({"nodes": [{"op": "mystery", "name": "m", "inputs": []}], "arg_nodes": [], "node_row_ptr": [0, )"
+                R"(65537], "heads": []})")
           .message,
       "'node_row_ptr' gives node 'm' the entries 0 to 65537, expected a list from 0 that grows by at most 65536");
 }
 
 TEST(JsonReader, VariablesHaveNoSubgraphs) {
-  GradcError error = readError(
-      R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "subgraphs": [{"nodes": [], "arg_nodes": [], "heads": []}]}],
+  GradcError error =
+      readError(R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "subgraphs": [{"nodes": [], "arg_nodes": [], )"
+                R"("heads": []}]}],
     "arg_nodes": [0], "heads": [[0, 0, 0]]})");
   EXPECT_EQ(error.message, "variable 'x' has sub-graphs, expected an operator");
   EXPECT_EQ(error.place.offset, 11);
@@ -179,7 +181,8 @@ TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
   LoadedGraph loaded = read(
       context,
       R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
-      "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0], [1, 0, 0]], "attrs": {"dtype": ["list_int", [5, 6]],
+      "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0], [1, 0, 0]], "attrs": {"dtype": )"
+      R"(["list_int", [5, 6]],
       "update_of": ["list_str", ["p", "q"]], "optimizer_states": ["list_str", []]}})");
   const GraphAttrs attrs = graphAttrsOf(loaded.graph);
   EXPECT_EQ(attrs.count("dtype"), 0u);
@@ -299,9 +302,10 @@ TEST(JsonReader, IR_15_ArgNodesAreVariables) {
 }
 
 TEST(JsonReader, E_43_D_30_CycleNamesItsNodes) {
-  GradcError error = readError(fileOf(
-      R"({"op": "relu", "name": "a", "inputs": [[1, 0, 0]]}, {"op": "other", "name": "b", "inputs": [], "control_deps": [0]})",
-      "[[0, 0, 0]]"));
+  GradcError error = readError(
+      fileOf(R"({"op": "relu", "name": "a", "inputs": [[1, 0, 0]]}, {"op": "other", "name": "b", "inputs": [], )"
+             R"("control_deps": [0]})",
+             "[[0, 0, 0]]"));
   EXPECT_EQ(error.kind, ErrorKind::Cycle);
   EXPECT_EQ(error.message, "the graph has a cycle: 'a' -> 'b' -> 'a'");
   EXPECT_EQ(error.place.offset, 11);

@@ -1,5 +1,6 @@
 #include "tests/support/blocks/block_programs.h"
 
+#include "formats/blocks/files/block_writer.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/Support/MemoryBuffer.h"

@@ -1,9 +1,12 @@
-// Turns the flags of `grad` and `gradcheck` into a GradientRequest. Tested by tests/tools/cli_test.cc
+// The flags that describe a gradient request, and the request that they make. Tested by tests/tools/cli_test.cc
 #pragma once
 
 #include "tools/gradc/common/tool.h"
 
 namespace gradc {
+
+/// Rows in addition to those of options.cc.
+llvm::ArrayRef<Flag> gradFlags();
 
 /// Heads from --of and --seed, x from --wrt with their --req, and the entries of --retain, --no-grad, --stop. A note
 /// lists what `--wrt all` skipped. `inference` is of `graph` and decides which variables `all` can mean.

@@ -2,7 +2,7 @@
 #include "tools/gradc/common/options.h"
 
 #include "tools/gradc/common/flag_values.h"
-#include "tools/gradc/common/grad_flags.h"
+#include "tools/gradc/common/gradient_flags.h"
 #include "tools/gradc/common/names.h"
 
 #include "ir/base/error.h"
@@ -39,7 +39,7 @@ bool setShape(Options &options, const Flag &, StringRef text) {
   if (at == StringRef::npos || at == 0) return false;
   ShapeFlag shape{text.take_front(at).str(), {}};
   if (!parseDims(text.drop_front(at + 1), shape.dims)) return false;
-  options.shapes.push_back(std::move(shape));
+  options.types.shapes.push_back(std::move(shape));
   return true;
 }
 
@@ -49,10 +49,10 @@ bool setDType(Options &options, const Flag &, StringRef text) {
   std::optional<DType> dtype = parseDType(value);
   if (!dtype || *dtype == DType::Unknown) return false;
   if (hasName) {
-    options.dtypes.push_back({name.str(), *dtype});
+    options.types.dtypes.push_back({name.str(), *dtype});
     return true;
   }
-  options.floatAs = *dtype;
+  options.types.floatAs = *dtype;
   return isFloating(*dtype);
 }
 
@@ -61,21 +61,21 @@ bool setBudget(Options &options, const Flag &, StringRef text) {
   unsigned shift = text.consume_back("K") ? 10 : text.consume_back("M") ? 20 : text.consume_back("G") ? 30 : 0;
   uint64_t count = 0;
   if (!parseCount(text, count) || count > (UINT64_MAX >> shift)) return false;
-  options.budget = count << shift;
+  options.plan.budget = count << shift;
   return true;
 }
 
 bool setInit(Options &options, const Flag &, StringRef text) {
   uint64_t seed = 0;
   if (!parseCount(text, seed)) return false;
-  options.initSeed = seed;
+  options.session.initSeed = seed;
   return true;
 }
 
 bool setMissingOrder(Options &options, const Flag &, StringRef text) {
   uint64_t order = 0;
   if (!parsePositive(text, order)) return false;
-  options.missingOrder = order;
+  options.ops.missingOrder = order;
   return true;
 }
 
@@ -95,7 +95,7 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.errorLimit); }},
     {"unknown-dim", "auto|0|-1",
      "how the file's shape attributes write an unknown dimension; auto: as usual for the file's version",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.unknownDim); }},
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.types.unknownDim); }},
     {"help", "", "print this help",
      [](Options &o, const Flag &, StringRef) {
        o.wantsHelp = true;
@@ -111,7 +111,7 @@ constexpr Flag kFlags[] = {
 
     {"partial", "", "allow shapes and types that stay unknown",
      [](Options &o, const Flag &, StringRef) {
-       o.isPartial = true;
+       o.types.isPartial = true;
        return true;
      }},
     {"report", "", "print a table instead of the graph; with -o the graph is written there as well",
@@ -122,55 +122,59 @@ constexpr Flag kFlags[] = {
     {"keep-forward", "",
      "keep what the gradient reads of the forward part until the end, so that the gradient can run again",
      [](Options &o, const Flag &, StringRef) {
-       o.keepsForward = true;
+       o.plan.keepsForward = true;
        return true;
      }},
     {"budget", "BYTES", "exit with 1 when the arena is larger; K, M and G are powers of 1024", setBudget},
 
     {"input", "NAME=FILE.npy", "value of a variable; repeatable",
-     [](Options &o, const Flag &, StringRef v) { return appendPair(o.inputFiles, v); }},
+     [](Options &o, const Flag &, StringRef v) { return appendPair(o.session.inputFiles, v); }},
     {"inputs", "FILE.npz", "values of variables, by member name; repeatable, --input takes precedence",
-     [](Options &o, const Flag &, StringRef v) { return append(o.archives, v); }},
+     [](Options &o, const Flag &, StringRef v) { return append(o.session.archives, v); }},
     {"init", "SEED", "fill variables that were given no value, as a function of SEED", setInit},
     {"outputs", "FILE.npz", "write the heads, and after --train the auxiliary states, to FILE.npz",
      [](Options &o, const Flag &, StringRef v) {
-       o.outputsFile = v.str();
+       o.run.outputsFile = v.str();
        return !v.empty();
      }},
     {"train", "", "training form of batch norm, dropout and the like; moving statistics are updated",
      [](Options &o, const Flag &, StringRef) {
-       o.isTraining = true;
+       o.session.isTraining = true;
        return true;
      }},
     {"repeat", "N", "run N steps and print how long they took (default 1)",
-     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.repeat); }},
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.run.repeat); }},
     {"step", "N", "number of the first step; random operators draw by it (default 0)",
-     [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.step); }},
+     [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.run.step); }},
     {"profile", "FILE", "write the time of every node as a Chrome trace",
      [](Options &o, const Flag &, StringRef v) {
-       o.profileFile = v.str();
+       o.run.profileFile = v.str();
        return !v.empty();
      }},
     {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.backend); }},
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.session.backend); }},
     {"fuse", "all|none|elements|norms",
-     "which nodes run as one on fast kernels: elements: consecutive element-wise ones; norms: batch norm with a sum or a relu "
+     "which nodes run as one on fast kernels: elements: consecutive element-wise ones; norms: batch norm with a "
+     "sum or a relu "
      "(default all)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.fuse); }},
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.session.fuse); }},
     {"threads", "N",
-     "threads of the fast kernels, 1 to 1024 (default: $GRADC_NUM_THREADS, else the processors that affinity and quota allow)",
-     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
+     "threads of the fast kernels, 1 to 1024 (default: $GRADC_NUM_THREADS, else the processors that affinity and "
+     "quota allow)",
+     [](Options &o, const Flag &, StringRef v) {
+       return parsePositive(v, o.session.threads) && o.session.threads <= 1024;
+     }},
 
     {"samples", "N", "checks in all, two forward evaluations each (default 40, or more: one of each variable)",
      [](Options &o, const Flag &, StringRef v) {
-       return parsePositive(v, o.samples.emplace()) && *o.samples <= UINT32_MAX;
+       return parsePositive(v, o.check.samples.emplace()) && *o.check.samples <= UINT32_MAX;
      }},
     {"eps", "STEP", "step of the differences, times max(1, |x|); positive (default 1e-5)",
-     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.eps) && o.eps > 0; }},
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.check.eps) && o.check.eps > 0; }},
     {"rtol", "R", "relative tolerance (default 1e-6)",
-     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.rtol); }},
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.check.rtol); }},
     {"atol", "A", "absolute tolerance (default 1e-8)",
-     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.atol); }},
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.check.atol); }},
 
     {"to", "json|text|cbor|blocks",
      "form to write (default json; cbor is not available yet; blocks: of programs of blocks)",
@@ -178,33 +182,34 @@ constexpr Flag kFlags[] = {
     {"passes", "NAME,...", "passes to run, in this order: unroll, inline",
      [](Options &o, const Flag &, StringRef v) { return append(o.passes, v); }},
     {"as", "text|dot|svg|stats|graph|blocks",
-     "show: one line per node, Graphviz, a picture, or counts (default text); grad, of a program of blocks: a graph, or "
+     "show: one line per node, Graphviz, a picture, or counts (default text); grad, of a program of blocks: a "
+     "graph, or "
      "the program with its gradient (default blocks)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
     {"max-nodes", "N", "draw graphs of up to N nodes (default 2000 for a graph, 20000 for a plan)",
      [](Options &o, const Flag &, StringRef v) {
-       o.maxNodes.emplace(0);
-       return parsePositive(v, *o.maxNodes);
+       o.picture.maxNodes.emplace(0);
+       return parsePositive(v, *o.picture.maxNodes);
      }},
     {"svg", "FILE",
      "write a picture to FILE: of the plan, addresses over steps; of training, loss and metric over steps",
      [](Options &o, const Flag &, StringRef v) {
-       o.svgFile = v.str();
+       o.picture.svgFile = v.str();
        return !v.empty();
      }},
     {"primitives", "", "list the operators that all others decompose to, and what each of these ends in",
      [](Options &o, const Flag &, StringRef) {
-       o.wantsPrimitives = true;
+       o.ops.wantsPrimitives = true;
        return true;
      }},
     {"reference", "", "explain every operator that a model may contain",
      [](Options &o, const Flag &, StringRef) {
-       o.wantsReference = true;
+       o.ops.wantsReference = true;
        return true;
      }},
     {"coverage", "", "which operators of the given networks are known, can run and can be differentiated",
      [](Options &o, const Flag &, StringRef) {
-       o.wantsCoverage = true;
+       o.ops.wantsCoverage = true;
        return true;
      }},
     {"json", "", "print the result as JSON",
@@ -269,11 +274,11 @@ Error checkNames(StringRef flag, const auto &rows, auto name) {
 }
 
 Error checkRepeated(const Options &options) {
-  if (Error error = checkNames("shape", options.shapes, &ShapeFlag::name)) return error;
-  if (Error error = checkNames("dtype", options.dtypes, &DTypeFlag::name)) return error;
+  if (Error error = checkNames("shape", options.types.shapes, &ShapeFlag::name)) return error;
+  if (Error error = checkNames("dtype", options.types.dtypes, &DTypeFlag::name)) return error;
   const std::pair<StringRef, const std::vector<KeyValue> *> pairs[] = {
-      {"req", &options.requests},
-      {"input", &options.inputFiles},
+      {"req", &options.grad.requests},
+      {"input", &options.session.inputFiles},
       {"feed", &options.train.feeds},
       {"eval-feed", &options.train.evalFeeds},
       {"optimizer-attr", &options.train.optimizerAttrs},
@@ -284,6 +289,14 @@ Error checkRepeated(const Options &options) {
 }
 
 }  // namespace
+
+InferOptions TypeFlags::inferOptions() const {
+  InferOptions options;
+  options.allowUnknown = isPartial;
+  options.floatAs = floatAs;
+  options.unknownDim = unknownDim;
+  return options;
+}
 
 const Target *targetOf(Dialect dialect) {
   switch (dialect) {

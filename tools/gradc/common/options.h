@@ -1,4 +1,4 @@
-// What the command line requested: one plain struct for all verbs, and the table of flags that fills it.
+// What the command line requested, in groups of flags that verbs share, and the table of flags that fills them.
 //
 // A flag is one row: name, placeholder of its value, help, setter. Verbs list the flags they take (verbs.h). Values
 // stay text where their meaning needs the graph (entries, names); everything else is parsed here. Nothing is printed
@@ -41,56 +41,92 @@ enum class Dialect : uint8_t { Gradc, Mxnet, Primitives };
 /// What the dialect's graphs are lowered to; null: nothing.
 const Target *targetOf(Dialect dialect);
 
+/// What is known of shapes and types: for the verbs that infer.
+struct TypeFlags {
+  std::vector<ShapeFlag> shapes;
+  std::vector<DTypeFlag> dtypes;
+  std::optional<DType> floatAs;  // `--dtype D` without a name
+  UnknownDim unknownDim = UnknownDim::Auto;
+  bool isPartial = false;
+
+  InferOptions inferOptions() const;
+};
+
+/// A gradient request: grad, gradcheck and train.
+struct GradFlags {
+  std::vector<std::string> of, wrt, noGrad, stop, retain;  // each a comma-separated list of entries
+  std::vector<KeyValue> seeds, requests;
+  bool forbidsUnused = false;  // '--unused error' was given, not only implied
+  bool onlyInputs = true;      // false: also accumulate into every leaf, which is refused (XS-12)
+  GradientOptions options;
+  Dialect dialect = Dialect::Gradc;
+  std::string recompute;
+  uint64_t order = 1;
+  std::vector<std::string> parameters;  // each a comma-separated list of names
+};
+
+/// Values of variables and how nodes run: run, train and gradcheck.
+struct SessionFlags {
+  std::vector<KeyValue> inputFiles;   // --input NAME=FILE.npy
+  std::vector<std::string> archives;  // --inputs FILE.npz
+  std::optional<uint64_t> initSeed;
+  bool isTraining = false;
+  uint64_t threads = 0;  // 0: all
+  Backend backend = Backend::Auto;
+  FuseChoice fuse = FuseChoice::All;
+};
+
+struct RunFlags {
+  std::string outputsFile, profileFile;
+  uint64_t repeat = 1, step = 0;
+};
+
+struct PlanFlags {
+  bool keepsForward = false;
+  std::optional<uint64_t> budget;  // bytes
+};
+
+/// Of gradcheck.
+struct CheckFlags {
+  std::optional<uint64_t> samples;
+  double eps = 1e-5, rtol = 1e-6, atol = 1e-8;
+};
+
+/// Of show, plan and train.
+struct PictureFlags {
+  std::string svgFile;
+  std::optional<uint64_t> maxNodes;
+};
+
+struct OpsFlags {
+  std::optional<uint64_t> missingOrder;
+  bool wantsCoverage = false, wantsPrimitives = false, wantsReference = false;
+};
+
+/// The flags of all verbs: those of every verb, then groups.
 struct Options {
   std::vector<std::string> files;      // positional arguments
   std::vector<llvm::StringRef> given;  // names of the flags, in order
   std::string output;                  // empty: standard output
   bool wantsHelp = false;
-  UnknownDim unknownDim = UnknownDim::Auto;
   uint64_t errorLimit = 20;
 
-  std::vector<ShapeFlag> shapes;
-  std::vector<DTypeFlag> dtypes;
-  std::optional<DType> floatAs;  // `--dtype D` without a name
-
-  std::vector<std::string> of, wrt, noGrad, stop, retain;  // each a comma-separated list of entries
-  std::vector<KeyValue> seeds, requests;
-  bool forbidsUnused = false;  // '--unused error' was given, not only implied
-  bool onlyInputs = true;      // false: also accumulate into every leaf, which is refused (XS-12)
-  GradientOptions gradient;
-  Dialect dialect = Dialect::Gradc;
-  std::string recompute;
-  uint64_t order = 1;
-  std::vector<std::string> parameters;    // each a comma-separated list of names
-  std::optional<uint64_t> maxIterations;  // of a loop; none: those of a program have a bound of their own, others none
-
-  bool isPartial = false;
-  bool wantsReport = false;
-  bool keepsForward = false;
-  std::optional<uint64_t> budget;  // bytes
-
-  std::vector<KeyValue> inputFiles;   // --input NAME=FILE.npy
-  std::vector<std::string> archives;  // --inputs FILE.npz
-  std::optional<uint64_t> initSeed;
-  std::string outputsFile, profileFile;
-  bool isTraining = false;
-  uint64_t repeat = 1, step = 0, threads = 0;  // 0: all
-  Backend backend = Backend::Auto;
-  FuseChoice fuse = FuseChoice::All;
-
-  std::optional<uint64_t> samples;
-  double eps = 1e-5, rtol = 1e-6, atol = 1e-8;
-
-  ShowForm show = ShowForm::Text;
-  std::optional<uint64_t> maxNodes;  // of a picture
-  std::string svgFile;
-  ConvertForm convert = ConvertForm::Json;
-  std::vector<std::string> passes;  // --passes, in order
-  std::optional<uint64_t> missingOrder;
-  bool wantsCoverage = false, wantsPrimitives = false, wantsReference = false, isJson = false;
-  bool ignoresNames = false;
-
+  TypeFlags types;
+  GradFlags grad;
+  SessionFlags session;
+  RunFlags run;
   TrainFlags train;
+  PlanFlags plan;
+  CheckFlags check;
+  PictureFlags picture;
+  OpsFlags ops;
+
+  std::optional<uint64_t> maxIterations;  // of a loop; none: those of a program have a bound of their own, others none
+  bool wantsReport = false, isJson = false;
+  ShowForm show = ShowForm::Text;           // of show and grad
+  ConvertForm convert = ConvertForm::Json;  // of convert
+  std::vector<std::string> passes;          // of opt, in order
+  bool ignoresNames = false;                // of diff
 };
 
 struct Flag {

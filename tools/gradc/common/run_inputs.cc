@@ -9,17 +9,17 @@ using namespace llvm;
 
 namespace gradc {
 
-Expected<std::vector<NamedArray>> readBindings(const Options &options) {
+Expected<std::vector<NamedArray>> readBindings(const SessionFlags &flags) {
   std::vector<NamedArray> bindings;
   StringSet<> taken;
-  for (const KeyValue &item : options.inputFiles) {
+  for (const KeyValue &item : flags.inputFiles) {
     Expected<std::unique_ptr<MemoryBuffer>> file = readFile(item.value);
     if (!file) return file.takeError();
     Expected<Array> array = parseNpy((*file)->getBuffer(), item.value);
     if (!array) return array.takeError();
     if (taken.insert(item.key).second) bindings.push_back({item.key, std::move(*array)});
   }
-  for (const std::string &path : options.archives) {
+  for (const std::string &path : flags.archives) {
     Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
     if (!file) return file.takeError();
     Expected<std::vector<NamedArray>> members = openNpz(std::move(*file), path);
@@ -32,25 +32,25 @@ Expected<std::vector<NamedArray>> readBindings(const Options &options) {
 
 Expected<SessionOptions> sessionOptions(const Tool &tool, const Graph &graph) {
   const Options &options = tool.options;
+  const SessionFlags &flags = options.session;
   Expected<InferRequest> hints = resolveHints(tool, graph, graph);
   if (!hints) return hints.takeError();
   SessionOptions session;
   session.hints = std::move(*hints);
-  session.infer.floatAs = options.floatAs;
-  session.infer.unknownDim = options.unknownDim;
-  session.initSeed = options.initSeed;
-  session.exec.backend = options.backend;
-  session.exec.threads = static_cast<unsigned>(options.threads);
-  if (!options.threads) {
+  session.infer = options.types.inferOptions();
+  session.initSeed = flags.initSeed;
+  session.exec.backend = flags.backend;
+  session.exec.threads = static_cast<unsigned>(flags.threads);
+  if (!flags.threads) {
     Expected<unsigned> available = availableThreads();
     if (!available) return available.takeError();
     session.exec.threads = *available;
   }
-  session.exec.fusion.elements = options.fuse == FuseChoice::All || options.fuse == FuseChoice::Elements;
-  session.exec.fusion.norms = options.fuse == FuseChoice::All || options.fuse == FuseChoice::Norms;
+  session.exec.fusion.elements = flags.fuse == FuseChoice::All || flags.fuse == FuseChoice::Elements;
+  session.exec.fusion.norms = flags.fuse == FuseChoice::All || flags.fuse == FuseChoice::Norms;
   session.exec.maxSteps = options.maxIterations;
-  session.exec.isTraining = options.isTraining;
-  session.exec.seed = options.initSeed.value_or(0);
+  session.exec.isTraining = flags.isTraining;
+  session.exec.seed = flags.initSeed.value_or(0);
   return session;
 }
 

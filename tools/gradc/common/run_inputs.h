@@ -8,7 +8,7 @@
 namespace gradc {
 
 /// Reads the files; a name given by --input shadows the same name in an archive, an earlier archive a later one.
-llvm::Expected<std::vector<NamedArray>> readBindings(const Options &options);
+llvm::Expected<std::vector<NamedArray>> readBindings(const SessionFlags &flags);
 
 /// Hints, seed, mode and backend of the flags, for a session over `graph`.
 llvm::Expected<SessionOptions> sessionOptions(const Tool &tool, const Graph &graph);

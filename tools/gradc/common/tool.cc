@@ -85,8 +85,8 @@ Expected<Graph> loadInOrder(Tool &tool) {
 
 Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known) {
   InferRequest request;
-  const Options &options = tool.options;
-  if (options.shapes.empty() && options.dtypes.empty()) return request;
+  const TypeFlags &flags = tool.options.types;
+  if (flags.shapes.empty() && flags.dtypes.empty()) return request;
   NameIndex names(graph), knownNames(known);
   auto variable = [&](StringRef name) -> Expected<NodeId> {
     if (Expected<NodeId> inKnown = knownNames.variable(name); !inKnown) return inKnown.takeError();
@@ -95,17 +95,30 @@ Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const 
     consumeError(found.takeError());
     return NodeId();
   };
-  for (const ShapeFlag &shape : options.shapes) {
+  for (const ShapeFlag &shape : flags.shapes) {
     Expected<NodeId> node = variable(shape.name);
     if (!node) return node.takeError();
     if (node->isValid()) request.shapes.push_back({*node, shape.dims});
   }
-  for (const DTypeFlag &dtype : options.dtypes) {
+  for (const DTypeFlag &dtype : flags.dtypes) {
     Expected<NodeId> node = variable(dtype.name);
     if (!node) return node.takeError();
     if (node->isValid()) request.dtypes.push_back({*node, dtype.dtype});
   }
   return request;
+}
+
+Expected<Inference> inferWithFlags(Tool &tool, const Graph &graph) {
+  Expected<InferRequest> hints = resolveHints(tool, graph, graph);
+  if (!hints) return hints.takeError();
+  return infer(tool.context, graph, *hints, tool.options.types.inferOptions());
+}
+
+Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const InferRequest &hints) {
+  InferOptions options;
+  options.allowUnknown = true;
+  options.unknownDim = tool.options.types.unknownDim;
+  return infer(tool.context, graph, hints, options);
 }
 
 Error writeGraph(Tool &tool, const Graph &graph) {
@@ -115,11 +128,20 @@ Error writeGraph(Tool &tool, const Graph &graph) {
   return file->commit();
 }
 
-Error writeText(Tool &tool, StringRef text) {
-  Expected<OutputFile> file = OutputFile::open(tool.options.output);
+static Error writeTextTo(StringRef path, StringRef text) {
+  Expected<OutputFile> file = OutputFile::open(path);
   if (!file) return file.takeError();
   file->stream() << text;
   return file->commit();
+}
+
+Error writeText(Tool &tool, StringRef text) { return writeTextTo(tool.options.output, text); }
+
+Error printReport(StringRef text) { return writeTextTo("", text); }
+
+Expected<int> exitCode(Error error) {
+  if (error) return error;
+  return 0;
 }
 
 }  // namespace gradc

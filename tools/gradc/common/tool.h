@@ -50,9 +50,18 @@ llvm::Expected<Graph> inOrder(Tool &tool, const Graph &graph);
 /// one that only `known` has is left out, because a pass may have dropped it.
 llvm::Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known);
 
+/// Infers with the flags of shapes and types.
+llvm::Expected<Inference> inferWithFlags(Tool &tool, const Graph &graph);
+/// Infers as far as the hints and the graph determine shapes and types.
+llvm::Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const InferRequest &hints);
+
 /// Writes the JSON form to `--output` or standard output.
 llvm::Error writeGraph(Tool &tool, const Graph &graph);
 /// Writes text to `--output` or standard output.
 llvm::Error writeText(Tool &tool, llvm::StringRef text);
+/// Writes text to standard output, also where `--output` has the graph.
+llvm::Error printReport(llvm::StringRef text);
+/// The exit code of a verb whose last step this was: 0 without an error.
+llvm::Expected<int> exitCode(llvm::Error error);
 
 }  // namespace gradc

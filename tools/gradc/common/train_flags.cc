@@ -54,7 +54,8 @@ constexpr Flag kFlags[] = {
     {"wd", "D", "weight decay (default 0)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.optimizer.weightDecay); }},
     {"decay", "weights|all",
-     "what decays: variables named ..._weight or ..._gamma, or every parameter; __wd_mult__ of a variable takes precedence "
+     "what decays: variables named ..._weight or ..._gamma, or every parameter; __wd_mult__ of a variable takes "
+     "precedence "
      "(default weights)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.train.optimizer.decayRule); }},
     {"beta1", "B", "of adam, adamw, lamb and ftml: decay of the mean (default 0.9; ftml 0.6)",

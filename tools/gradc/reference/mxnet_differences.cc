@@ -23,11 +23,13 @@ constexpr Difference kDifferences[] = {
     {"LinearRegressionOutput", "under the request add, MXNet does not leave the sum in the memory"},
     {"Pooling", "of elements that are all -∞, MXNet's maximum is the lowest finite number"},
     {"Pooling",
-     "means under pooling_convention=full in float32: where a window ends outside the image, MXNet's gradient divides by "
+     "means under pooling_convention=full in float32: where a window ends outside the image, MXNet's gradient "
+     "divides by "
      "all of the window"},
     {"RNN", "MXNet ignores lstm_state_clip_min and lstm_state_clip_max on a processor"},
     {"RNN",
-     "of several layers, but for mode lstm, MXNet's gradient overwrites the head gradient of the output, which a second "
+     "of several layers, but for mode lstm, MXNet's gradient overwrites the head gradient of the output, which a "
+     "second "
      "order reads as well"},
     {"Reshape", "MXNet writes the length for -1 to a wrong axis, or outside its memory, if -4 precedes it"},
     {"SoftmaxActivation", "with mode=instance, MXNet's gradient runs along axis 1, the forward pass along the last"},
@@ -54,7 +56,8 @@ constexpr Difference kDifferences[] = {
     {"gamma", "MXNet's digamma function is of single precision in float64"},
     {"gammaln", "MXNet's digamma function is of single precision in float64"},
     {"gather_nd",
-     "MXNet counts negative indices from the end, but adds their gradients to the memory in front of the data; here they "
+     "MXNet counts negative indices from the end, but adds their gradients to the memory in front of the data; "
+     "here they "
      "are 0"},
     {"mp_lamb_update_phase1", "MXNet rounds the rescaled gradient to float16 before it enters the states"},
     {"mp_lamb_update_phase2", "MXNet leaves the weight in float32 as it was"},

@@ -63,8 +63,10 @@ void printOperators(raw_ostream &os, Context &context) {
   std::vector<const OpDef *> operators = context.ops.all();
   llvm::erase_if(operators, [](const OpDef *op) { return op->flags.isBackward; });
   os << "# Operators\n\nWritten by `gradc ops --reference`: the " << operators.size()
-     << " operators that a model may contain; gradient operators are left out.\nGradients and primitives are those of a node with "
-        "the default attributes,\nand so are the ranks of inputs, those that shape inference accepts, and the shapes, an example of "
+     << " operators that a model may contain; gradient operators are left out.\nGradients and primitives are "
+        "those of a node with "
+        "the default attributes,\nand so are the ranks of inputs, those that shape inference accepts, and the "
+        "shapes, an example of "
         "what it\nconcludes. Differences from MXNet 1.9.1 are those of [mxnet_differences.md](mxnet_differences.md).\n";
   printMeanings(os, operators);
   for (const OpDef *op : operators) printOperator(os, context, *op, trials);

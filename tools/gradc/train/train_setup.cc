@@ -98,7 +98,7 @@ Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
 
   Expected<SessionOptions> session = sessionOptions(tool, graph);
   if (!session) return session.takeError();
-  Expected<std::vector<NamedArray>> start = readBindings(tool.options);
+  Expected<std::vector<NamedArray>> start = readBindings(tool.options.session);
   if (!start) return start.takeError();
   TrainerOptions &options = setup.options;
   options.session = std::move(*session);
@@ -106,12 +106,12 @@ Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
   options.optimizer = flags.optimizer;
   for (const KeyValue &attr : flags.optimizerAttrs) options.optimizer.attrs.push_back({attr.key, attr.value});
   options.hasOwnRescale = flags.hasOwnRescale;
-  options.lossScale = tool.options.gradient.lossScale;
+  options.lossScale = tool.options.grad.options.lossScale;
   options.schedule = flags.schedule;
   options.schedule.rate = flags.rate.value_or(optimizerInfo(flags.optimizer.kind).rate);
   options.schedule.total = setup.steps;
   options.batch = static_cast<int64_t>(flags.batch);
-  options.seed = tool.options.initSeed.value_or(0);
+  options.seed = tool.options.session.initSeed.value_or(0);
   if (!flags.isInOrder) options.shuffle = flags.shuffle.value_or(options.seed);
   const NameIndex names(graph);
   for (const std::string &list : flags.frozen) {

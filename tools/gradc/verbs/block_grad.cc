@@ -6,9 +6,10 @@
 #include "formats/blocks/backward/append_backward.h"
 #include "formats/blocks/backward/minimize.h"
 #include "formats/blocks/backward/resolve_request.h"
+#include "formats/blocks/files/block_writer.h"
 #include "ir/rules/verify.h"
-#include "passes/inference/infer.h"
 #include "passes/gradient/higher_order/higher_order.h"
+#include "passes/inference/infer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -48,8 +49,8 @@ void warnOfLost(Tool &tool, ArrayRef<LostGradient> lost) {
 
 /// Of names that a call asks for and that get no gradient: a warning for each that it lists, a note for other
 /// parameters.
-void tellMissing(Tool &tool, const BlockProgram &program, const BlockCall &call, ArrayRef<std::string> names) {
-  if (is_contained(tool.options.given, "unused") && tool.options.gradient.unused == UnusedPolicy::None) return;
+void noteMissing(Tool &tool, const BlockProgram &program, const BlockCall &call, ArrayRef<std::string> names) {
+  if (is_contained(tool.options.given, "unused") && tool.options.grad.options.unused == UnusedPolicy::None) return;
   const bool isListed = call.api == "gradients" || call.parameterList;
   for (const std::string &name : names) {
     const TextId id = program.texts.find(name);
@@ -75,21 +76,21 @@ std::vector<std::string> missingIn(const FluidResult &made, const BlockCall &cal
     else if (known.insert(name).second) missing.push_back(name.str());
   }
   if (call.api == "gradients") return missing;
-  std::vector<std::string> asked = call.parameterList.value_or(std::vector<std::string>());
+  std::vector<std::string> parameters = call.parameterList.value_or(std::vector<std::string>());
   if (!call.parameterList)
     for (const BlockParameter &parameter : made.program.parameters)
-      if (parameter.isTrainable) asked.push_back(made.program.text(parameter.name).str());
-  for (const std::string &name : asked)
+      if (parameter.isTrainable) parameters.push_back(made.program.text(parameter.name).str());
+  for (const std::string &name : parameters)
     if (known.insert(name).second) missing.push_back(name);
   return missing;
 }
 
 Error addSeeds(const Tool &tool, BlockCall &call) {
-  if (tool.options.seeds.empty()) return Error::success();
+  if (tool.options.grad.seeds.empty()) return Error::success();
   if (call.api != "gradients")
     return Failure(ErrorKind::Usage, "'--seed' needs '--wrt': the loss of append_backward starts from ones");
   if (!call.targetGradients) call.targetGradients.emplace(call.targets.size());
-  for (const KeyValue &seed : tool.options.seeds) {
+  for (const KeyValue &seed : tool.options.grad.seeds) {
     const auto at = llvm::find(call.targets, seed.key);
     if (at == call.targets.end())
       return Failure(ErrorKind::UnknownName, "'--seed' names '" + seed.key + "', which is not among the targets")
@@ -158,10 +159,10 @@ Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
   const Options &options = tool.options;
   BlockCall call = file.call.value_or(BlockCall());
   const int64_t numCalls = callsOn(file.program);
-  if (!options.of.empty()) {
+  if (!options.grad.of.empty()) {
     call = BlockCall();
-    if (options.wrt.empty()) {
-      const std::vector<std::string> losses = split(options.of);
+    if (options.grad.wrt.empty()) {
+      const std::vector<std::string> losses = split(options.grad.of);
       if (losses.size() != 1)
         return Failure(ErrorKind::Usage,
                        "'--of' names " + Twine(losses.size()) + " variables, expected one loss, or '--wrt'");
@@ -170,22 +171,22 @@ Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
       call.lossBlock = 0;
     } else {
       call.api = "gradients";
-      call.targets = split(options.of);
-      call.inputs = split(options.wrt);
+      call.targets = split(options.grad.of);
+      call.inputs = split(options.grad.wrt);
     }
   } else if (!file.call) {
     return Failure(ErrorKind::Usage, "the file has no 'call', which names what to differentiate")
         .note("'--of LOSS' asks for the gradients of the parameters, '--of TARGET --wrt NAME' for those of variables");
-  } else if (!options.wrt.empty()) {
+  } else if (!options.grad.wrt.empty()) {
     return Failure(ErrorKind::Usage, "'--wrt' needs '--of' where the input is a program of blocks");
   }
-  if (!options.parameters.empty()) {
+  if (!options.grad.parameters.empty()) {
     if (call.api == "gradients") return Failure(ErrorKind::Usage, "'--parameters' cannot be combined with '--wrt'");
-    call.parameterList = split(options.parameters);
+    call.parameterList = split(options.grad.parameters);
   }
-  if (!options.noGrad.empty()) {
+  if (!options.grad.noGrad.empty()) {
     if (!call.noGradSet) call.noGradSet.emplace();
-    llvm::append_range(*call.noGradSet, split(options.noGrad));
+    llvm::append_range(*call.noGradSet, split(options.grad.noGrad));
   }
   if (Error error = addSeeds(tool, call)) return error;
   if (call.currentBlock == 0 && call.lossBlock.value_or(0) == 0) call.priorCalls = std::max(call.priorCalls, numCalls);
@@ -203,7 +204,7 @@ Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
   if (!made) return made.takeError();
   warnOfLost(tool, made->lost);
   const std::vector<std::string> missing = missingIn(*made, call);
-  tellMissing(tool, made->program, call, missing);
+  noteMissing(tool, made->program, call, missing);
   if (made->pairs.empty() && missing.empty())
     tool.diagnostics.warning(
         "the result lists no gradient, because the program has no trainable parameters; '--wrt' asks "
@@ -228,31 +229,28 @@ Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &cal
   warnOfCheckpoints(tool, call);
   BlockGraphOptions blocks;
   if (tool.options.maxIterations) blocks.maxIterations = static_cast<int64_t>(*tool.options.maxIterations);
-  Expected<BlockGradient> asked = gradientOfCall(tool.context, file.program, call, blocks);
-  if (!asked) return asked.takeError();
-  forward = asked->forward.graph;
-  tellMissing(tool, file.program, call, asked->unreached);
-  if (tool.options.forbidsUnused && !asked->unreached.empty())
+  Expected<BlockGradient> gradient = gradientOfCall(tool.context, file.program, call, blocks);
+  if (!gradient) return gradient.takeError();
+  forward = gradient->forward.graph;
+  noteMissing(tool, file.program, call, gradient->unreached);
+  if (tool.options.grad.forbidsUnused && !gradient->unreached.empty())
     return Failure(ErrorKind::Unreachable,
-                   "'" + asked->unreached.front() + "' has no gradient, which '--unused error' forbids");
-  setInput(tool, std::move(file.program), std::move(asked->forward));
-  InferOptions partly;
-  partly.allowUnknown = true;
-  partly.unknownDim = tool.options.unknownDim;
+                   "'" + gradient->unreached.front() + "' has no gradient, which '--unused error' forbids");
+  setInput(tool, std::move(file.program), std::move(gradient->forward));
   Expected<InferRequest> hints = resolveHints(tool, forward, forward);
   if (!hints) return hints.takeError();
-  Expected<Inference> inference = infer(tool.context, forward, *hints, partly);
+  Expected<Inference> inference = inferPartly(tool, forward, *hints);
   if (!inference) return inference.takeError();
-  GradientOptions options = tool.options.gradient;
+  GradientOptions options = tool.options.grad.options;
   options.inference = &*inference;
-  if (!tool.options.forbidsUnused && options.unused == UnusedPolicy::Error) options.unused = UnusedPolicy::None;
-  Expected<GradientResult> result =
-      buildGradientOfOrder(tool.context, forward, asked->request, options, static_cast<uint32_t>(tool.options.order));
+  if (!tool.options.grad.forbidsUnused && options.unused == UnusedPolicy::Error) options.unused = UnusedPolicy::None;
+  Expected<GradientResult> result = buildGradientOfOrder(tool.context, forward, gradient->request, options,
+                                                         static_cast<uint32_t>(tool.options.grad.order));
   if (!result) return result.takeError();
   std::vector<std::string> missing;
-  for (auto [name, slot] : zip(asked->wrt, result->wrt))
+  for (auto [name, slot] : zip(gradient->wrt, result->wrt))
     if (slot.status == SlotStatus::None) missing.push_back(name);
-  tellMissing(tool, BlockProgram(), call, missing);  // none of them is flagged
+  noteMissing(tool, BlockProgram(), call, missing);  // none of them is flagged
   tool.diagnostics.setCurrent(result->graph);
   if (Error error = verifyGraph(result->graph, tool.options.errorLimit)) return error;
   return result->graph;

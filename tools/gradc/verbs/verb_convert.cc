@@ -3,6 +3,7 @@
 #include "drawing/table.h"
 #include "tools/gradc/verbs/verbs.h"
 
+#include "formats/blocks/files/block_writer.h"
 #include "ir/base/error.h"
 #include "ir/graph/text.h"
 
@@ -28,21 +29,14 @@ Expected<int> runConvert(Tool &tool) {
         .note("--to=json is the form every host reads");
   Expected<StringRef> source = readInput(tool, inputPath(tool));
   if (!source) return source.takeError();
-  if (tool.options.convert == ConvertForm::Blocks) {
-    if (Error error = writeProgram(tool, *source)) return error;
-    return 0;
-  }
+  if (tool.options.convert == ConvertForm::Blocks) return exitCode(writeProgram(tool, *source));
   Expected<Graph> input = loadText(tool, *source);
   if (!input) return input.takeError();
-  if (tool.options.convert == ConvertForm::Json) {
-    if (Error error = writeGraph(tool, *input)) return error;
-    return 0;
-  }
+  if (tool.options.convert == ConvertForm::Json) return exitCode(writeGraph(tool, *input));
   std::string text;
   raw_string_ostream os(text);
   printText(os, *input);
-  if (Error error = writeText(tool, text)) return error;
-  return 0;
+  return exitCode(writeText(tool, text));
 }
 
 Expected<int> runVerify(Tool &tool) {
@@ -53,8 +47,7 @@ Expected<int> runVerify(Tool &tool) {
   raw_string_ostream(text) << "ok: " << countOf(graph.numNodes(), "node") << ", "
                            << countOf(graph.numEntries(), "value") << ", " << countOf(graph.heads().size(), "head")
                            << '\n';
-  if (Error error = writeText(tool, text)) return error;
-  return 0;
+  return exitCode(writeText(tool, text));
 }
 
 constexpr StringRef kConvertFlags[] = {"to", "output", "max-iterations", "unknown-dim", "error-limit", "diag", "help"};
@@ -68,7 +61,8 @@ constinit const Verb kConvert = {
     .summary = "write the canonical form; upgrade old files",
     .description =
         "Reads any supported form (files from before NNVM included) and writes the canonical one: nodes in depth-first "
-        "order from the heads, what no head reaches left out. Converting the result again gives the same bytes. A program of "
+        "order from the heads, what no head reaches left out. Converting the result again gives the same bytes. A "
+        "program of "
         "blocks becomes a graph, or with --to blocks the canonical form of its own.",
     .examples = "gradc convert old-model.json -o model.json\n"
                 "gradc convert model.json --to text | less",
@@ -85,7 +79,8 @@ constinit const Verb kVerify = {
     .summary = "check the structure of a graph",
     .description =
         "Reads the file and checks what every graph must keep: references in range, numbers of inputs, attributes that "
-        "parse, no cycles, mutated inputs that are variables. Prints one line, or every error found up to --error-limit.",
+        "parse, no cycles, mutated inputs that are variables. Prints one line, or every error found up to "
+        "--error-limit.",
     .examples = "gradc verify model.json\n"
                 "gradc verify --diag=json model.json",
     .flags = kVerifyFlags,

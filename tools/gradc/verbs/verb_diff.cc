@@ -37,7 +37,8 @@ constinit const Verb kDiff = {
     .arguments = "LEFT RIGHT",
     .summary = "compare two graphs by structure",
     .description =
-        "Compares operators (aliases resolved), edges, names, and attributes after defaults are filled in, walking both "
+        "Compares operators (aliases resolved), edges, names, and attributes after defaults are filled in, "
+        "walking both "
         "graphs together from their heads. Prints the first ten differences and exits with 1, or prints nothing and "
         "exits with 0. Formatting, node order and graph-level attributes do not count.",
     .examples = "gradc diff old-model.json model.json\n"

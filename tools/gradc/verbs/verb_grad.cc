@@ -20,18 +20,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-Expected<Inference> inferWith(Tool &tool, const Graph &graph, const InferRequest &hints) {
-  InferOptions options;
-  options.allowUnknown = true;
-  options.unknownDim = tool.options.unknownDim;
-  return infer(tool.context, graph, hints, options);
-}
-
-/// Shapes and types as far as the hints and the graph determine them.
-Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &forward) {
+/// With the hints of the flags, for variables of `forward`.
+Expected<Inference> inferFromHints(Tool &tool, const Graph &graph, const Graph &forward) {
   Expected<InferRequest> hints = resolveHints(tool, graph, forward);
   if (!hints) return hints.takeError();
-  return inferWith(tool, graph, *hints);
+  return inferPartly(tool, graph, *hints);
 }
 
 /// MXNet's loops end at their bound, also those for which that is an error here.
@@ -45,10 +38,10 @@ void noteLoopsThatMustEnd(Tool &tool, const Graph &graph) {
 
 /// The graph in the operators of --dialect, with shapes and types when the user gave hints (CLI-04).
 Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
-  const Target *target = targetOf(tool.options.dialect);
-  const bool hasHints = !tool.options.shapes.empty() || !tool.options.dtypes.empty();
+  const Target *target = targetOf(tool.options.grad.dialect);
+  const bool hasHints = !tool.options.types.shapes.empty() || !tool.options.types.dtypes.empty();
   if (!target && !hasHints) return graph;
-  Expected<Inference> inference = inferPartly(tool, graph, forward);
+  Expected<Inference> inference = inferFromHints(tool, graph, forward);
   if (!inference) return inference.takeError();
   if (!target) return annotate(graph, *inference);
   Expected<Graph> lowered = lowerTo(tool.context, graph, *target, &*inference);
@@ -56,20 +49,20 @@ Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
   tool.diagnostics.setCurrent(*lowered);
   if (target == &kMxnetTarget) noteLoopsThatMustEnd(tool, graph);
   if (!hasHints) return lowered;
-  Expected<Inference> again = inferWith(tool, *lowered, variablesOf(graph, *inference, *lowered));
+  Expected<Inference> again = inferPartly(tool, *lowered, variablesOf(graph, *inference, *lowered));
   if (!again) return again.takeError();
   return annotate(*lowered, *again);
 }
 
 /// `retained` are the paths of nodes inside bodies.
 Expected<Graph> differentiate(Tool &tool, const Graph &forward, ArrayRef<std::string> retained) {
-  Expected<Inference> inference = inferPartly(tool, forward, forward);
+  Expected<Inference> inference = inferFromHints(tool, forward, forward);
   if (!inference) return inference.takeError();
   Expected<GradientRequest> request = resolveGradient(tool, forward, *inference);
   if (!request) return request.takeError();
-  GradientOptions options = tool.options.gradient;
+  GradientOptions options = tool.options.grad.options;
   options.inference = &*inference;
-  const uint32_t order = static_cast<uint32_t>(tool.options.order);
+  const uint32_t order = static_cast<uint32_t>(tool.options.grad.order);
   Expected<GradientResult> result =
       buildGradientRetaining(tool.context, forward, *request, options, order, retained, withBodies);
   if (!result) return result.takeError();
@@ -117,9 +110,9 @@ Expected<std::vector<NodeInside>> takeInside(const Graph &graph, ArrayRef<std::v
 
 /// Marks the nodes inside bodies that --no-grad, --stop and --retain name; `retained` gets the paths of the last.
 Expected<Graph> markInside(Tool &tool, const Graph &graph, std::vector<std::string> &retained) {
-  Expected<std::vector<NodeInside>> stopped = takeInside(graph, {&tool.options.noGrad, &tool.options.stop});
+  Expected<std::vector<NodeInside>> stopped = takeInside(graph, {&tool.options.grad.noGrad, &tool.options.grad.stop});
   if (!stopped) return stopped.takeError();
-  Expected<std::vector<NodeInside>> kept = takeInside(graph, {&tool.options.retain});
+  Expected<std::vector<NodeInside>> kept = takeInside(graph, {&tool.options.grad.retain});
   if (!kept) return kept.takeError();
   for (const NodeInside &node : *kept) retained.push_back(node.path);
   Expected<Graph> marked = stopInside(tool.context, graph, *stopped);
@@ -127,29 +120,28 @@ Expected<Graph> markInside(Tool &tool, const Graph &graph, std::vector<std::stri
 }
 
 Error checkOptions(const Options &options) {
-  if (!options.recompute.empty())
-    return Failure(ErrorKind::UnsupportedOption, "'--recompute=" + options.recompute + "' is not available yet")
+  if (!options.grad.recompute.empty())
+    return Failure(ErrorKind::UnsupportedOption, "'--recompute=" + options.grad.recompute + "' is not available yet")
         .note("without it every forward value that a gradient reads is kept");
-  if (options.forbidsUnused && options.gradient.unused == UnusedPolicy::Zeros)
+  if (options.grad.forbidsUnused && options.grad.options.unused == UnusedPolicy::Zeros)
     return Failure(ErrorKind::ZerosForbidden, "'--unused zeros' contradicts '--unused error'")
         .note("give only one of them");
-  if (!options.onlyInputs)
+  if (!options.grad.onlyInputs)
     return Failure(ErrorKind::UnsupportedOption,
                    "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
         .note("'--wrt all' requests every leaf, '--req NAME=add' adds to the values given");
   if (options.show != ShowForm::Text && options.show != ShowForm::Graph && options.show != ShowForm::Blocks)
     return Failure(ErrorKind::Usage, "'gradc grad' takes '--as graph' or '--as blocks'");
-  if (options.floatAs)
+  if (options.types.floatAs)
     return Failure(ErrorKind::Usage, "'gradc grad' takes '--dtype NAME=DTYPE', got '--dtype " +
-                                         dtypeName(*options.floatAs) + "' without a name");
+                                         dtypeName(*options.types.floatAs) + "' without a name");
   return Error::success();
 }
 
 Expected<int> write(Tool &tool, const Graph &graph, const Graph &forward) {
   Expected<Graph> finished = finish(tool, graph, forward);
   if (!finished) return finished.takeError();
-  if (Error error = writeGraph(tool, *finished)) return error;
-  return 0;
+  return exitCode(writeGraph(tool, *finished));
 }
 
 /// A flag that says nothing of a program is refused. Of a graph that is made of one, nodes have no names yet.
@@ -235,7 +227,8 @@ constinit const Verb kGrad = {
         "the k-th head. Of several nodes with one name, name#2 is the second; #12 is node 12.\n"
         "With --shape the result also carries the shapes and types of every value, and requests that depend on shapes "
         "are checked.\n"
-        "Of a program of blocks (docs/blocks.md) the result is the program with its gradient, as append_backward has it, or "
+        "Of a program of blocks (docs/blocks.md) the result is the program with its gradient, as append_backward "
+        "has it, or "
         "with --as graph a graph; names are those of variables, and without --of the file's own call is used.",
     .examples = "gradc grad model.json -o train.json\n"
                 "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"

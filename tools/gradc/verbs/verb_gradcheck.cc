@@ -66,16 +66,18 @@ Expected<GradientRequest> resolve(Tool &tool, const Graph &graph, const SessionO
 }
 
 Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
-  const Options &flags = tool.options;
-  if (flags.floatAs && isHalf(*flags.floatAs))
-    return Failure(ErrorKind::Usage, "'gradc gradcheck' cannot take differences in " + dtypeName(*flags.floatAs))
+  const GradFlags &flags = tool.options.grad;
+  const CheckFlags &check = tool.options.check;
+  const std::optional<DType> floatAs = tool.options.types.floatAs;
+  if (floatAs && isHalf(*floatAs))
+    return Failure(ErrorKind::Usage, "'gradc gradcheck' cannot take differences in " + dtypeName(*floatAs))
         .note("without '--dtype' it runs the graph in float64, whatever types its values have");
   Expected<SessionOptions> session = sessionOptions(tool, graph);
   if (!session) return session.takeError();
   GradcheckOptions options;
   options.session = std::move(*session);
-  if (!flags.floatAs) options.session.infer.floatAs = DType::Float64;
-  options.session.exec.isTraining = flags.gradient.isTraining;
+  if (!floatAs) options.session.infer.floatAs = DType::Float64;
+  options.session.exec.isTraining = flags.options.isTraining;
   Expected<std::optional<GradientTable>> table = readGradientTable(graph);
   if (!table) return table.takeError();
   if (*table && (flags.order > 1 || !flags.noGrad.empty() || !flags.stop.empty()))
@@ -88,13 +90,13 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
     // The heads of an emitted graph are its gradients as well.
     if (*table && flags.of.empty()) options.gradient.heads.clear();
   }
-  options.gradientOptions = flags.gradient;
+  options.gradientOptions = flags.options;
   options.order = static_cast<uint32_t>(flags.order);
-  if (flags.samples) options.samples = static_cast<uint32_t>(*flags.samples);
-  options.seed = flags.initSeed.value_or(1);
-  options.eps = flags.eps;
-  options.rtol = flags.rtol;
-  options.atol = flags.atol;
+  if (check.samples) options.samples = static_cast<uint32_t>(*check.samples);
+  options.seed = tool.options.session.initSeed.value_or(1);
+  options.eps = check.eps;
+  options.rtol = check.rtol;
+  options.atol = check.atol;
   return options;
 }
 
@@ -123,7 +125,7 @@ void noteUnrecorded(Tool &tool, const Graph &graph, const GradcheckReport &resul
     return tool.diagnostics.note("every gradient is " + formatNumber(*result.factor) +
                                  " times its difference; an emitted graph does not record '--loss-scale', nor that an "
                                  "output was differentiated several times");
-  if (tool.options.of.empty())
+  if (tool.options.grad.of.empty())
     tool.diagnostics.note("an emitted graph does not record which outputs were differentiated; if not all its heads "
                           "were, '--of' names them");
 }
@@ -131,7 +133,7 @@ void noteUnrecorded(Tool &tool, const Graph &graph, const GradcheckReport &resul
 Expected<int> runGradcheck(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
-  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
+  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options.session);
   if (!bindings) return bindings.takeError();
   Expected<GradcheckOptions> options = gradcheckOptions(tool, *input);
   if (!options) return options.takeError();
@@ -161,9 +163,11 @@ constinit const Verb kGradcheck = {
     .summary = "prove gradients by central differences",
     .description =
         "Takes a forward model, differentiates it and compares the gradients with central differences of the forward "
-        "values, in double precision; or takes an emitted training graph and checks its heads. One row per variable; the "
+        "values, in double precision; or takes an emitted training graph and checks its heads. One row per "
+        "variable; the "
         "exit code is 1 when a check fails or when every sampled gradient is zero.\n"
-        "The error is |analytic - numeric| / (atol + rtol * max(|analytic|, |numeric|)); up to 1 passes. Operators that "
+        "The error is |analytic - numeric| / (atol + rtol * max(|analytic|, |numeric|)); up to 1 passes. "
+        "Operators that "
         "are smooth in pieces (relu, max pooling) stay on the piece active at the base point, random ones repeat their "
         "draws, and loss operators are checked against the loss they stand for.\n"
         "With --order K the gradients of order K are compared with differences of those of order K-1.",

@@ -30,20 +30,12 @@ Expected<int> runInfer(Tool &tool) {
   Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
   const Graph &graph = *input;
-  Expected<InferRequest> hints = resolveHints(tool, graph, graph);
-  if (!hints) return hints.takeError();
-  InferOptions options;
-  options.allowUnknown = tool.options.isPartial;
-  options.floatAs = tool.options.floatAs;
-  options.unknownDim = tool.options.unknownDim;
-  Expected<Inference> inference = infer(tool.context, graph, *hints, options);
+  Expected<Inference> inference = inferWithFlags(tool, graph);
   if (!inference) return inference.takeError();
   if (!tool.options.wantsReport || !tool.options.output.empty())
     if (Error error = writeGraph(tool, annotate(graph, *inference))) return error;
   if (!tool.options.wantsReport) return 0;
-  tool.options.output.clear();
-  if (Error error = writeText(tool, report(graph, *inference))) return error;
-  return 0;
+  return exitCode(printReport(report(graph, *inference)));
 }
 
 constexpr StringRef kFlags[] = {"max-iterations", "shape",       "dtype",       "partial", "report",
@@ -56,7 +48,8 @@ constinit const Verb kInfer = {
     .arguments = "[FILE]",
     .summary = "work out shapes and element types",
     .description =
-        "Starts from --shape, --dtype and what the file says, and follows every operator in both directions. The result "
+        "Starts from --shape, --dtype and what the file says, and follows every operator in both directions. The "
+        "result "
         "is the graph with the attributes shape, shape_known, dtype and storage_type, one element per entry; --report "
         "prints a table.\n"
         "A shape or type that stays unknown is an error, unless --partial allows it. `?` in --shape leaves a dimension "

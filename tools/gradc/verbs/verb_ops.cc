@@ -103,20 +103,21 @@ Expected<int> printCoverage(Tool &tool) {
 }
 
 Expected<int> runOps(Tool &tool) {
-  if (tool.options.wantsCoverage) return printCoverage(tool);
-  if (tool.options.isJson && (tool.options.wantsPrimitives || tool.options.wantsReference || tool.options.missingOrder))
+  const OpsFlags &flags = tool.options.ops;
+  if (flags.wantsCoverage) return printCoverage(tool);
+  if (tool.options.isJson && (flags.wantsPrimitives || flags.wantsReference || flags.missingOrder))
     return Failure(ErrorKind::Usage, "--json needs --coverage, one operator, or the list of all");
   if (tool.options.files.size() > 1)
     return Failure(ErrorKind::Usage, "unexpected argument '" + tool.options.files[1] + "'")
         .note("one operator at a time; several files need --coverage");
   std::string text;
   raw_string_ostream os(text);
-  if (tool.options.wantsPrimitives) {
+  if (flags.wantsPrimitives) {
     printPrimitives(os, tool.context);
-  } else if (tool.options.wantsReference) {
+  } else if (flags.wantsReference) {
     printOperators(os, tool.context);
-  } else if (tool.options.missingOrder) {
-    printMissing(os, tool.context, *tool.options.missingOrder);
+  } else if (flags.missingOrder) {
+    printMissing(os, tool.context, *flags.missingOrder);
   } else if (tool.options.files.empty()) {
     const std::vector<const OpDef *> operators = operatorsOf(tool.context);
     tool.options.isJson ? printOperatorsJson(os, operators) : printList(os, operators);
@@ -132,8 +133,7 @@ Expected<int> runOps(Tool &tool) {
     }
     tool.options.isJson ? printOperatorsJson(os, op) : printReference(os, tool.context, *op);
   }
-  if (Error error = writeText(tool, text)) return error;
-  return 0;
+  return exitCode(writeText(tool, text));
 }
 
 constexpr StringRef kFlags[] = {"missing-order", "primitives",  "reference",   "coverage", "json",
@@ -146,13 +146,17 @@ constinit const Verb kOps = {
     .arguments = "[OPERATOR | FILE...]",
     .summary = "the operator reference",
     .description =
-        "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and defaults, "
-        "shapes, where its gradient comes from, the primitives it ends in, the targets that have it and how MXNet differs; with --reference explains all, as Markdown; with "
+        "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and "
+        "defaults, "
+        "shapes, where its gradient comes from, the primitives it ends in, the targets that have it and how MXNet "
+        "differs; with --reference explains all, as Markdown; with "
         "--json for programs. With --missing-order K: the operators that cannot be differentiated K times, "
-        "found by trying. With --primitives: the operators that all others decompose to, how ONNX and C express each, and "
+        "found by trying. With --primitives: the operators that all others decompose to, how ONNX and C express "
+        "each, and "
         "what every other operator ends in, as Markdown.\n"
         "With --coverage and the files of networks: for every operator in them, how many nodes it has, whether it is "
-        "known, has a reference kernel (in floating types, in integers), a fast one (forward, gradient, both), a gradient "
+        "known, has a reference kernel (in floating types, in integers), a fast one (forward, gradient, both), a "
+        "gradient "
         "that can run, and how many orders of differentiation work with the attributes found there. The exit code is 1 "
         "when something is missing.",
     .examples = "gradc ops\n"

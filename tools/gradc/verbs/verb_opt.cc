@@ -25,10 +25,7 @@ Expected<const NamedPass *> findPass(StringRef name) {
 }
 
 Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, const InferRequest &hints) {
-  InferOptions inferOptions;
-  inferOptions.allowUnknown = true;
-  inferOptions.unknownDim = tool.options.unknownDim;
-  Expected<Inference> known = infer(tool.context, graph, hints, inferOptions);
+  Expected<Inference> known = inferPartly(tool, graph, hints);
   if (!known) return known.takeError();
   UnrollOptions options;
   options.known = &*known;
@@ -66,8 +63,7 @@ Expected<int> runOpt(Tool &tool) {
     if (!made) return made.takeError();
     graph = std::move(*made);
   }
-  if (Error error = writeGraph(tool, *graph)) return error;
-  return 0;
+  return exitCode(writeGraph(tool, *graph));
 }
 
 constexpr StringRef kFlags[] = {"passes", "shape", "dtype", "output", "unknown-dim", "error-limit", "diag", "help"};

@@ -99,23 +99,23 @@ Expected<std::vector<Request>> headRequests(const Graph &graph) {
   return requests;
 }
 
-Error checkBudget(const Options &options, const MemoryPlan &plan) {
-  if (!options.budget || static_cast<uint64_t>(plan.plannedBytes) <= *options.budget) return Error::success();
+Error checkBudget(const PlanFlags &flags, const MemoryPlan &plan) {
+  if (!flags.budget || static_cast<uint64_t>(plan.plannedBytes) <= *flags.budget) return Error::success();
   return Failure(ErrorKind::OverBudget,
-                 "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " + Twine(*options.budget))
+                 "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " + Twine(*flags.budget))
       .at(plan.peakNode)
       .note("no plan of this schedule needs less than " + Twine(plan.boundBytes) + " bytes");
 }
 
-Expected<OutputFile> drawToFile(const Options &options, const Graph &graph, const Lifetimes &lifetimes,
+Expected<OutputFile> drawToFile(const PictureFlags &flags, const Graph &graph, const Lifetimes &lifetimes,
                                 const MemoryPlan &plan) {
   constexpr uint64_t kMaxNodes = 20000;
-  const uint64_t limit = options.maxNodes.value_or(kMaxNodes);
+  const uint64_t limit = flags.maxNodes.value_or(kMaxNodes);
   if (graph.numNodes() > limit)
     return Failure(ErrorKind::UnsupportedOption,
                    "the graph has " + Twine(graph.numNodes()) + " nodes, a plan is drawn of at most " + Twine(limit))
         .note("`--max-nodes " + Twine(graph.numNodes()) + "` draws it all the same");
-  Expected<OutputFile> file = OutputFile::open(options.svgFile);
+  Expected<OutputFile> file = OutputFile::open(flags.svgFile);
   if (file) drawPlan(file->stream(), graph, lifetimes, plan);
   return file;
 }
@@ -148,19 +148,13 @@ Expected<int> runPlan(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
   const Graph &graph = *input;
-  Expected<InferRequest> hints = resolveHints(tool, graph, graph);
-  if (!hints) return hints.takeError();
-  InferOptions inferOptions;
-  inferOptions.allowUnknown = tool.options.isPartial;
-  inferOptions.floatAs = tool.options.floatAs;
-  inferOptions.unknownDim = tool.options.unknownDim;
-  Expected<Inference> inference = infer(tool.context, graph, *hints, inferOptions);
+  Expected<Inference> inference = inferWithFlags(tool, graph);
   if (!inference) return inference.takeError();
   Expected<std::vector<Request>> heads = headRequests(graph);
   if (!heads) return heads.takeError();
   RequestTable requests = countRequests(graph, *heads);
   PlanOptions planOptions;
-  if (tool.options.keepsForward) {
+  if (tool.options.plan.keepsForward) {
     Expected<uint32_t> begin = backwardBegin(graph);
     if (!begin) return begin.takeError();
     planOptions.backwardBegin = *begin;
@@ -168,21 +162,19 @@ Expected<int> runPlan(Tool &tool) {
   Expected<MemoryPlan> plan = planMemory(tool.context, graph, *inference, requests, planOptions);
   if (!plan) return plan.takeError();
   if (Error error = checkPlan(graph, *inference, requests, *plan, planOptions)) return error;
-  if (Error error = checkBudget(tool.options, *plan)) return error;
+  if (Error error = checkBudget(tool.options.plan, *plan)) return error;
   std::optional<OutputFile> picture;
-  if (!tool.options.svgFile.empty()) {
+  if (!tool.options.picture.svgFile.empty()) {
     Expected<Lifetimes> lifetimes = computeLifetimes(graph, *inference, requests, planOptions);
     if (!lifetimes) return lifetimes.takeError();
-    Expected<OutputFile> file = drawToFile(tool.options, graph, *lifetimes, *plan);
+    Expected<OutputFile> file = drawToFile(tool.options.picture, graph, *lifetimes, *plan);
     if (!file) return file.takeError();
     picture.emplace(std::move(*file));
   }
   Graph planned = annotatePlan(annotate(graph, *inference), *inference, *plan);
   if (Error error = writeResults(tool, planned, std::move(picture))) return error;
   if (!tool.options.wantsReport) return 0;
-  tool.options.output.clear();
-  if (Error error = writeText(tool, report(graph, *inference, *plan))) return error;
-  return 0;
+  return exitCode(printReport(report(graph, *inference, *plan)));
 }
 
 constexpr StringRef kFlags[] = {"max-iterations", "shape",       "dtype", "partial",   "report",
@@ -196,10 +188,13 @@ constinit const Verb kPlan = {
     .arguments = "[FILE]",
     .summary = "place every value in one block of memory",
     .description =
-        "Gives every value an offset in one arena, such that values alive at the same time never overlap, and checks the "
-        "result by replaying the schedule. The result is the graph with the attributes plan (offset and size per entry), "
+        "Gives every value an offset in one arena, such that values alive at the same time never overlap, and "
+        "checks the "
+        "result by replaying the schedule. The result is the graph with the attributes plan (offset and size per "
+        "entry), "
         "planned_bytes and bound_bytes; --report prints the figures, --svg draws addresses over steps.\n"
-        "The bound is the largest sum of live bytes at any step: no plan of this schedule can be smaller. Variables and "
+        "The bound is the largest sum of live bytes at any step: no plan of this schedule can be smaller. "
+        "Variables and "
         "heads belong to the caller and are counted apart.",
     .examples = "gradc plan train.json --shape data=32,3,224,224 --report\n"
                 "gradc grad model.json --shape data=32,784 | gradc plan --report\n"

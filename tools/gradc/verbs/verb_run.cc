@@ -60,14 +60,14 @@ struct StepTimes {
   std::vector<double> wall, processor;
 };
 
-Expected<StepTimes> runSteps(const Options &options, Session &session) {
+Expected<StepTimes> runSteps(const RunFlags &flags, Session &session) {
   using Clock = std::chrono::steady_clock;
   Progress progress("running");
   StepTimes times;
-  for (uint64_t i = 0; i < options.repeat; ++i) {
+  for (uint64_t i = 0; i < flags.repeat; ++i) {
     const Clock::time_point start = Clock::now();
     const std::clock_t processorStart = std::clock();
-    if (Error error = session.run(options.step + i)) return error;
+    if (Error error = session.run(flags.step + i)) return error;
     times.wall.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     times.processor.push_back(static_cast<double>(std::clock() - processorStart) * 1e3 / CLOCKS_PER_SEC);
   }
@@ -112,19 +112,19 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
     files.push_back(std::move(*file));
     return Error::success();
   };
-  if (!options.outputsFile.empty()) {
-    if (Error error = open(options.outputsFile)) return error;
+  if (!options.run.outputsFile.empty()) {
+    if (Error error = open(options.run.outputsFile)) return error;
     if (Error error = writeNpz(files.back().stream(), *outputs)) return error;
   }
-  if (!options.profileFile.empty()) {
-    if (Error error = open(options.profileFile)) return error;
+  if (!options.run.profileFile.empty()) {
+    if (Error error = open(options.run.profileFile)) return error;
     writeTrace(files.back().stream(), graph, session.timings());
   }
-  bool wantsTable = options.outputsFile != "-" && options.profileFile != "-";
+  bool wantsTable = options.run.outputsFile != "-" && options.run.profileFile != "-";
   if (wantsTable) {
     if (Error error = open(options.output)) return error;
     files.back().stream() << report(*outputs);
-    if (!options.profileFile.empty()) files.back().stream() << '\n' << profileReport(graph, session.timings());
+    if (!options.run.profileFile.empty()) files.back().stream() << '\n' << profileReport(graph, session.timings());
   }
   std::vector<OutputFile *> all;
   for (OutputFile &file : files) all.push_back(&file);
@@ -135,18 +135,18 @@ Expected<int> runRun(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
   const Graph &graph = *input;
-  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
+  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options.session);
   if (!bindings) return bindings.takeError();
   Expected<SessionOptions> options = sessionOptions(tool, graph);
   if (!options) return options.takeError();
   Expected<Session> session = Session::create(tool.context, graph, std::move(*bindings), *options);
   if (!session) return session.takeError();
   for (const std::string &warning : session->warnings()) tool.diagnostics.warning(warning);
-  if (!tool.options.profileFile.empty()) session->setProfiling(true);
-  Expected<StepTimes> times = runSteps(tool.options, *session);
+  if (!tool.options.run.profileFile.empty()) session->setProfiling(true);
+  Expected<StepTimes> times = runSteps(tool.options.run, *session);
   if (!times) return times.takeError();
   if (Error error = writeResults(tool, graph, *session)) return error;
-  if (tool.options.repeat > 1) noteTimes(tool, std::move(*times), *session);
+  if (tool.options.run.repeat > 1) noteTimes(tool, std::move(*times), *session);
   return 0;
 }
 
@@ -161,7 +161,8 @@ constinit const Verb kRun = {
     .arguments = "[FILE]",
     .summary = "execute a graph, forward or training",
     .description =
-        "Plans the graph, gives every variable its value, runs it, and prints a table of the heads; --outputs writes them "
+        "Plans the graph, gives every variable its value, runs it, and prints a table of the heads; --outputs "
+        "writes them "
         "to an NPZ file. A forward head is called by its listed output name (softmax_output), a gradient head "
         "<variable>_grad.\n"
         "Values come from --input and --inputs; what is not given is an error, or drawn by --init SEED. An array of "

@@ -1,5 +1,6 @@
 // `gradc show`: a graph for people. Tested by tests/tools/cli_test.cc
-#include "drawing/graph_drawing.h"
+#include "drawing/graph_dot.h"
+#include "drawing/graph_svg.h"
 #include "drawing/table.h"
 #include "tools/gradc/verbs/verbs.h"
 
@@ -98,10 +99,8 @@ Expected<std::optional<Inference>> knownShapes(Tool &tool, ArrayRef<NestedGraph>
   const Graph &graph = graphs[position].graph;
   Expected<InferRequest> hints = position == 0 ? resolveHints(tool, graph, graph) : InferRequest();
   if (!hints) return hints.takeError();
-  InferOptions options;
+  InferOptions options = tool.options.types.inferOptions();
   options.allowUnknown = true;
-  options.unknownDim = tool.options.unknownDim;
-  options.floatAs = tool.options.floatAs;
   Expected<Inference> inference = infer(tool.context, graph, *hints, options);
   if (inference) return std::move(*inference);
   const bool isOfFlags = !hints->shapes.empty() || !hints->dtypes.empty();
@@ -113,7 +112,7 @@ Expected<std::optional<Inference>> knownShapes(Tool &tool, ArrayRef<NestedGraph>
 
 Error draw(Tool &tool, raw_ostream &os, const Graph &graph) {
   constexpr uint64_t kMaxNodes = 2000;
-  const uint64_t limit = tool.options.maxNodes.value_or(kMaxNodes);
+  const uint64_t limit = tool.options.picture.maxNodes.value_or(kMaxNodes);
   Drawing drawing{nestedGraphs(graph), {}};
   uint64_t numNodes = 0;
   for (const NestedGraph &nested : drawing.graphs) numNodes += nested.graph.numNodes();
@@ -145,8 +144,7 @@ Expected<int> runShow(Tool &tool) {
     case ShowForm::Svg:
       if (Error error = draw(tool, os, *input)) return error;
   }
-  if (Error error = writeText(tool, text)) return error;
-  return 0;
+  return exitCode(writeText(tool, text));
 }
 
 constexpr StringRef kFlags[] = {"max-iterations", "as",          "shape",       "dtype", "max-nodes",
@@ -159,10 +157,12 @@ constinit const Verb kShow = {
     .arguments = "[FILE]",
     .summary = "print a graph for people",
     .description =
-        "One line per node, a picture, or counts of nodes and operators. In a picture the forward graph flows down; each "
+        "One line per node, a picture, or counts of nodes and operators. In a picture the forward graph flows "
+        "down; each "
         "gradient node is drawn beside its forward node, and gradients flow up. Shapes are shown as far as "
         "the file, --shape and --dtype determine them. Bodies of nodes follow the graph, each once, as @1, @2, ...\n"
-        "--as svg is a file on its own for a browser, light or dark; the pointer over a node shows its attributes, over "
+        "--as svg is a file on its own for a browser, light or dark; the pointer over a node shows its "
+        "attributes, over "
         "an edge what flows there. --as dot is for Graphviz, in the same arrangement.",
     .examples = "gradc show model.json\n"
                 "gradc show --as stats train.json\n"

@@ -92,7 +92,7 @@ Error emitGraph(Tool &tool, Trainer &trainer, const RateSchedule &schedule) {
   const TrainFlags &flags = tool.options.train;
   if (flags.graph.empty()) return Error::success();
   Graph graph = trainer.training().graph;
-  if (const Target *target = targetOf(tool.options.dialect)) {
+  if (const Target *target = targetOf(tool.options.grad.dialect)) {
     Expected<Graph> lowered = target == &kMxnetTarget
                                   ? mxnetGraph(tool, trainer, schedule)
                                   : lowerTo(tool.context, graph, *target, &trainer.session().inference());
@@ -128,7 +128,7 @@ struct Results {
   static Expected<Results> open(const Options &options) {
     Results results;
     for (auto [path, file] : {std::pair(StringRef(options.output), &results.parameters),
-                              std::pair(StringRef(options.svgFile), &results.picture)}) {
+                              std::pair(StringRef(options.picture.svgFile), &results.picture)}) {
       if (path.empty()) continue;
       Expected<OutputFile> opened = OutputFile::open(path);
       if (!opened) return opened.takeError();
@@ -176,7 +176,8 @@ void warnOfHeads(Tool &tool, const Graph &graph, const Trainer &trainer) {
                                  : "not every head is a loss; what is minimized includes " + sum);
   tool.diagnostics.note(
       tool.headNames.empty()
-          ? "give the network a loss as its head: an operator with a loss of its own (SoftmaxOutput, LinearRegressionOutput, "
+          ? "give the network a loss as its head: an operator with a loss of its own (SoftmaxOutput, "
+            "LinearRegressionOutput, "
             "MakeLoss, ...), a single number, or one number per example"
           : "name the loss in the file's 'call' ({\"api\": \"append_backward\", \"loss\": NAME}): without it, every "
             "variable that no operator reads is a head");
@@ -274,11 +275,14 @@ constinit const Verb kTrain = {
     .arguments = "[FILE]",
     .summary = "train a network",
     .description =
-        "Differentiates the network, appends one optimizer step per parameter to the graph (--emit-graph shows it), and "
+        "Differentiates the network, appends one optimizer step per parameter to the graph (--emit-graph shows "
+        "it), and "
         "runs that graph on one batch of examples after the other. Every floating variable that influences the "
         "heads and is neither fed nor frozen is trained; --freeze keeps moving statistics as they are, too.\n"
-        "The loss printed is the mean per example of what the network's own loss operators stand for (SoftmaxOutput: the "
-        "cross entropy); other heads count with the sum of their elements, with a warning unless they look like a loss: one "
+        "The loss printed is the mean per example of what the network's own loss operators stand for "
+        "(SoftmaxOutput: the "
+        "cross entropy); other heads count with the sum of their elements, with a warning unless they look like a "
+        "loss: one "
         "number, or one per example. SoftmaxOutput and LogisticRegressionOutput "
         "also give an accuracy, the other regressions a mean error.\n"
         "Parameters start from the arrays of --inputs; the others are drawn by --init SEED (default 0). -o writes the "

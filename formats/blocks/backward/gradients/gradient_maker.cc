@@ -2,7 +2,7 @@
 #include "formats/blocks/backward/gradients/gradient_maker.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 #include "formats/blocks/tables/op_slots.h"
 
 using namespace llvm;
@@ -313,6 +313,31 @@ Attrs GradientMaker::attrsOf(uint32_t block, const BlockOp &forward, StringRef m
   set("op_role", intAttrText(AttrTag::Int, 1));
   if (type != "conditional_block") set("op_role_var", none);
   return attrs;
+}
+
+void renameTakenGradients(BlockProgram &program, uint32_t block, size_t firstOp, IdMap<TextId> to, const NameSet &kept,
+                          GradientNames &names, GradientMaker &maker) {
+  UnusedNames unused(program.texts);
+  for (BlockOp &op : MutableArrayRef(program.blocks[block].ops).drop_front(firstOp)) {
+    NameSet replaced;
+    forEachVariable(op.inputs, [&](TextId &name) {
+      auto found = to.find(name.value);
+      if (found == to.end()) return;
+      if (op.subBlock) replaced.insert(name);
+      name = found->second;
+    });
+    forEachVariable(op.outputs, [&](TextId &name) {
+      if (!names.isGradient(name) || !program.find(block, name) || kept.contains(name)) return;
+      const TextId taken = name;
+      if (replaced.contains(taken)) {  // a state of a loop has one name before and behind it
+        name = to.find(taken.value)->second;
+        return;
+      }
+      name = unused.make((program.text(taken) + "_").str());
+      to[taken.value] = name;
+    });
+  }
+  for (auto [from, name] : to) maker.rename(TextId(from), name);
 }
 
 }  // namespace gradc

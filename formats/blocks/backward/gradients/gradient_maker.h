@@ -64,4 +64,9 @@ class GradientMaker {
   DenseMap<std::pair<const void *, uint32_t>, Attrs> edited;  // by the forward operator's list and type
 };
 
+/// In the operators of a block from `firstOp` on, gradients that the block declares already, except those in `kept`,
+/// get new names. `to` has names that are replaced from the start.
+void renameTakenGradients(BlockProgram &program, uint32_t block, size_t firstOp, IdMap<TextId> to, const NameSet &kept,
+                          GradientNames &names, GradientMaker &maker);
+
 }  // namespace gradc

@@ -6,7 +6,21 @@
 
 namespace gradc {
 
-/// Answers for the program as it is when asked; answers about an operator are kept.
+/// Slots whose values the gradient of an operator reads.
+llvm::SmallVector<llvm::StringRef, 8> slotsSaved(const BlockProgram &program, const BlockOp &op);
+
+/// Adds the names in such slots of an operator; for one that owns a block only its condition (addSavedBelow does the
+/// block).
+void addSaved(const BlockProgram &program, const BlockOp &op, llvm::ArrayRef<BlockSlot> slots, NameSet &saved);
+
+/// Adds those of all operators of a block and of its inner blocks.
+void addSavedBelow(const BlockProgram &program, uint32_t block, NameSet &saved);
+
+/// Names of moving statistics: `batch_norm` updates them in place, and Paddle runs it in no other form. Gradients use
+/// them only where they stay unchanged.
+NameSet movingStatistics(const BlockProgram &program);
+
+/// Answers for the current program; what an operator reads is computed once.
 class GradientReads {
  public:
   GradientReads(const BlockProgram &program, uint32_t block) : program(program), block(block) {}

@@ -2,7 +2,7 @@
 #include "formats/blocks/backward/gradients/gradient_variables.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 
 using namespace llvm;
 

@@ -2,7 +2,7 @@
 #include "formats/blocks/backward/gradients/prune_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"
-#include "formats/blocks/program/visible_variables.h"
+#include "formats/blocks/program/block_program.h"
 
 using namespace llvm;
 

@@ -162,20 +162,22 @@ TEST(Minimize, ClipsAndSteps) {
       << "in the order of the names";
   optimizer.name = "Momentum";
   optimizer.clip = FluidOptimizer::Clip::Value;
-  EXPECT_EQ(
-      minimized(optimizer),
-      "clip Max= Min= X=pa@GRAD -> Out=clip_0.tmp_0\nclip Max= Min= X=pb@GRAD -> Out=clip_1.tmp_0\n"
-      "momentum Grad=clip_0.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pa Velocity=pa_velocity_0 -> ParamOut=pa "
-      "VelocityOut=pa_velocity_0\n"
-      "momentum Grad=clip_1.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pb Velocity=pb_velocity_0 -> ParamOut=pb "
-      "VelocityOut=pb_velocity_0\n");
+  EXPECT_EQ(minimized(optimizer),
+            "clip Max= Min= X=pa@GRAD -> Out=clip_0.tmp_0\nclip Max= Min= X=pb@GRAD -> Out=clip_1.tmp_0\n"
+            "momentum Grad=clip_0.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pa Velocity=pa_velocity_0 -> "
+            "ParamOut=pa "
+            "VelocityOut=pa_velocity_0\n"
+            "momentum Grad=clip_1.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pb Velocity=pb_velocity_0 -> "
+            "ParamOut=pb "
+            "VelocityOut=pb_velocity_0\n");
   optimizer.name = "Adam";
   optimizer.clip = FluidOptimizer::Clip::Norm;
   const std::string adam = minimized(optimizer);
   EXPECT_TRUE(StringRef(adam).starts_with("clip_by_norm X=pa@GRAD -> Out=clip_by_norm_0.tmp_0\n"));
-  EXPECT_TRUE(StringRef(adam).contains(
-      "adam Beta1Pow=pa_beta1_pow_acc_0 Beta1Tensor= "
-      "Beta2Pow=pa_beta2_pow_acc_0 Beta2Tensor= EpsilonTensor= Grad=clip_by_norm_0.tmp_0 LearningRate=learning_rate_0 "));
+  EXPECT_TRUE(
+      StringRef(adam).contains("adam Beta1Pow=pa_beta1_pow_acc_0 Beta1Tensor= "
+                               "Beta2Pow=pa_beta2_pow_acc_0 Beta2Tensor= EpsilonTensor= Grad=clip_by_norm_0.tmp_0 "
+                               "LearningRate=learning_rate_0 "));
 }
 
 }  // namespace

@@ -324,7 +324,8 @@ TEST(RecurrentGradient, E_02_ASecondGradientOperator) {
   EXPECT_EQ(
       describeWithNotes(again.takeError()),
       "[not_differentiable] block 2, operator 1 (rnn_memory_helper_grad): 'rnn_memory_helper_grad' has no gradient "
-      "operator and is between a loss and a parameter, where it writes 's@GRAD'; the gradient as a graph goes through it");
+      "operator and is between a loss and a parameter, where it writes 's@GRAD'; the gradient as a graph goes "
+      "through it");
 }
 
 /// A later call gives the gradient of an output another name, in the block too.

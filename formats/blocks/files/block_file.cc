@@ -2,8 +2,10 @@
 // tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/files/block_file.h"
 
+#include "formats/blocks/files/call_reader.h"
 #include "formats/blocks/files/element_reader.h"
 #include "formats/blocks/files/program_desc.h"
+#include "formats/json/source_map.h"
 #include "ir/base/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -210,17 +212,9 @@ Error BlockFileEvents::takeElement(JsonCursor json) {
 
 Error BlockFileEvents::takeOfFile(JsonCursor json) {
   if (key == "parameters") return elements.parameters(json);
-  if (key == "call") {
-    Expected<BlockCall> call = elements.call(json);
-    if (!call) return call.takeError();
-    file.call = std::move(*call);
-  } else if (key == "result" && !json.isNull()) {
-    Expected<BlockResult> result = elements.result(json);
-    if (!result) return result.takeError();
-    file.result = std::move(*result);
-  } else {
-    json.print(file.others[key]);
-  }
+  if (key == "call") return readCall(json, file);
+  if (key == "result" && !json.isNull()) return readResult(json, file);
+  json.print(file.others[key]);
   return Error::success();
 }
 
@@ -250,6 +244,11 @@ Expected<BlockFile> BlockFileEvents::finish() {
 }
 
 }  // namespace
+
+void BlockFile::warnOfKey(StringRef key, const Twine &of) {
+  constexpr size_t kMost = 16;
+  if (warnings.size() < kMost) warnings.push_back(("key '" + key + "' of " + of + " is ignored").str());
+}
 
 Expected<BlockFile> readBlocks(Context &context, StringRef text) {
   return catchingBadAlloc("to read the program", [&]() -> Expected<BlockFile> {

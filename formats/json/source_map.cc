@@ -1,7 +1,7 @@
 // A scan of brackets, commas and keys. Tested by tests/formats/json/json_reader_test.cc
-#include "formats/json/json_path.h"
+#include "formats/json/source_map.h"
 
-#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 using namespace llvm;
@@ -37,11 +37,11 @@ std::string spell(ArrayRef<Level> levels) {
   return levels.size() > kMaxLevels ? path + "…" : path;
 }
 
-}  // namespace
-
+/// Path to the value that contains the byte at `offset`; empty at the root. The text has to be JSON up to there. Long
+/// paths end in "…". Linear, and nothing is stored for it while a file is read.
 std::string jsonPathAt(StringRef text, size_t offset) {
   SmallVector<Level, kMaxLevels + 1> levels;
-  size_t numDeeper = 0;  // levels below those that are kept: a file may have any number
+  size_t numDeeper = 0;  // levels below those in `levels`: a file may have any number
   auto close = [&] {
     if (numDeeper != 0) --numDeeper;
     else if (!levels.empty()) levels.pop_back();
@@ -72,6 +72,27 @@ std::string jsonPathAt(StringRef text, size_t offset) {
   const bool isEnd = offset < text.size() && (text[offset] == ']' || text[offset] == '}');
   if (isEnd) close();
   return spell(levels);
+}
+
+}  // namespace
+
+int64_t SourceMap::offsetOf(const Place &place) const {
+  const SourceMap *at = this;
+  for (const BodyStep &step : place.path) {
+    auto found =
+        llvm::lower_bound(at->bodies, step, [](const Body &body, const BodyStep &key) { return body.step < key; });
+    if (found == at->bodies.end() || found->step != step) return -1;
+    at = &found->sources;
+  }
+  return place.node.isValid() && place.node.value < at->nodes.size() ? at->nodes[place.node.value].begin : -1;
+}
+
+Error withJsonPath(Error error, StringRef text) {
+  return amend(std::move(error), [&](GradcError &info) {
+    if (info.place.offset < 0) return;
+    std::string path = jsonPathAt(text, static_cast<size_t>(info.place.offset));
+    if (!path.empty()) info.notes.push_back({"at " + path, {}});
+  });
 }
 
 }  // namespace gradc

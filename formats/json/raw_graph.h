@@ -1,11 +1,12 @@
 // The graph objects of a file as the parser leaves them: columns of plain numbers, ids still those of the file.
 //
 // What a node means (its operator, how many outputs it has) is known only once the whole object has been read, because
-// the keys of a JSON object come in any order. `assembleFile` (formats/json/assemble.h) makes Graphs from them.
+// the keys of a JSON object come in any order. formats/json/reader.cc makes Graphs from them.
 // Tested by tests/formats/json/json_reader_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"
+#include "ir/graph/context.h"
 #include "ir/graph/graph.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -40,7 +41,14 @@ class RawTables {
     return AttrsId(at->second);
   }
   /// The list of these pairs; the last value of a repeated key counts.
-  AttrsId intern(Context &context, llvm::ArrayRef<RawAttr> pairs);
+  AttrsId intern(Context &context, llvm::ArrayRef<RawAttr> pairs) {
+    auto [at, isNew] =
+        pairIds.try_emplace({reinterpret_cast<const char *>(pairs.data()), pairs.size() * sizeof(RawAttr)});
+    if (!isNew) return at->second;
+    llvm::SmallVector<AttrText, 16> list;
+    for (RawAttr pair : pairs) list.push_back({text(pair.key), text(pair.value)});
+    return at->second = add(context.attrs(list));
+  }
   const Attrs &attrs(AttrsId id) const { return lists[id.value]; }
 
  private:

@@ -17,6 +17,13 @@ std::array<ArrayRef<BlockOpRow>, 17> families() {
           shapeBlockOps(),         windowBlockOps()};
 }
 
+/// The row of a type in a sorted family; null: none.
+const BlockOpRow *findIn(ArrayRef<BlockOpRow> family, StringRef type) {
+  const auto *at =
+      llvm::lower_bound(family, type, [](const BlockOpRow &row, StringRef name) { return row.type < name; });
+  return at != family.end() && at->type == type ? at : nullptr;
+}
+
 }  // namespace
 
 std::vector<const BlockOpRow *> allBlockOps() {
@@ -28,12 +35,11 @@ std::vector<const BlockOpRow *> allBlockOps() {
 }
 
 const BlockOpRow *findBlockOp(StringRef type) {
-  for (ArrayRef<BlockOpRow> family : families()) {  // each is sorted
-    const auto *at =
-        llvm::lower_bound(family, type, [](const BlockOpRow &row, StringRef name) { return row.type < name; });
-    if (at != family.end() && at->type == type) return at;
-  }
+  for (ArrayRef<BlockOpRow> family : families())
+    if (const BlockOpRow *row = findIn(family, type)) return row;
   return nullptr;
 }
+
+const BlockOpRow *findGradientRow(StringRef type) { return findIn(gradientBlockOps(), type); }
 
 }  // namespace gradc
