@@ -355,19 +355,18 @@ TEST(ImperativeLoops, RET_05_RET_08_ErrorsNameTheBody) {
 struct PowerParams {
   int64_t exponent;
   std::optional<Dims> saved;
+
+  int64_t numInputs() const { return 2; }
+  int64_t numVisible() const { return 1; }
+  int64_t numHidden() const { return numSaved(saved); }
 };
 constexpr AttrSpec kPowerAttrs[] = {required<&PowerParams::exponent>("exponent", "number of steps").atLeast(0),
                                     savedAttr<&PowerParams::saved>()};
 
 TEST(ImperativeLoops, A_19_ALoopOfAHost) {
   static const OpDef op = [] {
-    OpDef def = flowOperator("host_power", "x to a power");
+    OpDef def = flowOperator<PowerParams>("host_power", "x to a power", kPowerAttrs);
     def.inputs = {"x", "one"};
-    def.outputs = {
-        {}, [](const NodeKind &kind) { return 1 + static_cast<uint32_t>(numSaved(kind.params<PowerParams>().saved)); }};
-    def.visibleOutputs = [](const NodeKind &) { return uint32_t{1}; };
-    def.attrs = kPowerAttrs;
-    def.params = paramsOf<PowerParams>();
     def.flow = [](const NodeKind &kind) -> Expected<BodyFlow> {
       const PowerParams &p = kind.params<PowerParams>();
       FlowBuilder flow(kind, BodyFlow::Form::Loop);

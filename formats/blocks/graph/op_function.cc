@@ -266,7 +266,7 @@ class GradientFunction {
   GraphBuilder builder;
   std::vector<std::pair<OperandPlace, Value>> places;
   std::vector<std::pair<Value, Value>> constants;
-  GraphRewriter skeletons;             // of forward nodes
+  GraphInsertion skeletons;            // of forward nodes
   DenseMap<uint32_t, uint32_t> shown;  // forward nodes, by their copies
 };
 
