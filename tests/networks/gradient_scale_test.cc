@@ -95,7 +95,7 @@ void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
   Seconds ofSmall, ofLarge;
   ofSmall.fill(1e9);
   ofLarge.fill(1e9);
-  auto holds = [&](size_t stage) { return ofLarge[stage] <= kMostTimes * ofSmall[stage]; };
+  auto holds = [&](size_t stage) { return ofLarge[stage] <= testing::kMostTimes * ofSmall[stage]; };
   for (int round = 0; round < 10; ++round) {
     for (int repeat = 0; repeat < 5; ++repeat) measure(context, small, ofSmall);
     measure(context, large, ofLarge);
