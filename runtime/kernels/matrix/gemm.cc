@@ -2,7 +2,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/matrix/gemm.h"
 
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 #include "runtime/kernels/core/channel_loops.h"
 #include "runtime/kernels/core/prepared_kernel.h"
 #include "runtime/kernels/core/threads.h"

@@ -1,5 +1,5 @@
 // Loops on every instruction set that the machine has: equal bits.
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 
 #include "runtime/kernels/matrix/gemm.h"
 #include "runtime/kernels/rnn/rnn_cells.h"

@@ -1,4 +1,4 @@
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 
 #include <algorithm>
 #include <atomic>
