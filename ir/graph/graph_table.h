@@ -87,7 +87,7 @@ struct GradientTable {
   std::vector<std::string> gradNone;                            // names of the x without gradient
   std::vector<std::pair<std::string, std::string>> headGradOf;  // head-gradient variable, its y
   uint32_t numForwardHeads = 0;
-  bool isTraining = true;  // what the graph was emitted for (`--mode`)
+  bool isTraining = true;  // the form that the graph was emitted for
   friend bool operator==(const GradientTable &, const GradientTable &) = default;
 };
 
@@ -129,7 +129,7 @@ struct GraphTable {
   std::string gradientFault;  // why the file's attributes about gradients are `malformed`; empty: absent or well-formed
   std::vector<HeadPair> headPairs;
   std::vector<Value>
-      constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
+      constants;  // computed entries that a gradient took as constants (GradientRequest::stop, noGrad), each once
   EntryNotes entries;
   std::optional<PlanNotes> plan;
   std::optional<UpdateNotes> updates;

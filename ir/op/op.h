@@ -150,7 +150,7 @@ struct InplacePair {
   bool isIdentity = false;
 };
 
-/// What the values of an input may be; `run --init` and gradcheck draw from it.
+/// What the values of an input may be; initial values and gradcheck are drawn from it.
 enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne, Index };
 /// Whether it holds whole numbers that select or count elements, which kernels truncate to.
 constexpr bool isWholeNumber(Domain domain) {

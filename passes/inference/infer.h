@@ -37,8 +37,8 @@ llvm::Expected<InferRequest> shapesInOrder(const Graph &graph, llvm::ArrayRef<Di
 struct InferOptions {
   /// Unknown parts at the end are an error (E-58) unless allowed.
   bool allowUnknown = false;
-  /// Every floating entry becomes this type (`run --dtype float64`). A 16-bit type only replaces defaultFloat and the
-  /// floating types of an annotation: what operators and attributes keep in float32 stays so.
+  /// Every floating entry becomes this type. A 16-bit type only replaces defaultFloat and the floating types of an
+  /// annotation: what operators and attributes keep in float32 stays so.
   std::optional<DType> floatAs;
   /// Type of floating variables that nothing determines.
   DType defaultFloat = DType::Float32;

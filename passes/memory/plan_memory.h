@@ -87,7 +87,7 @@ struct MemoryPlan {
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
                                       const RequestTable &requests, const PlanOptions &options);
 
-/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared
+/// Replays the schedule, independently of how the plan was made: no two live entries share bytes except along declared
 /// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is valid
 /// only for its schedule: under another one values may collide.
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,

@@ -38,7 +38,7 @@ enum class OptimizerKind : uint8_t {
 inline constexpr size_t kNumOptimizers = 12;
 
 struct OptimizerInfo {
-  llvm::StringRef name;  // of --optimizer
+  llvm::StringRef name;  // "rmsprop"
   double rate;           // by default
   llvm::StringRef
       op;  // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input

@@ -15,7 +15,7 @@ struct TargetRow {
 };
 
 struct Target {
-  llvm::StringRef name;         // of --dialect
+  llvm::StringRef name;         // "mxnet"
   llvm::StringRef title;        // in messages: "MXNet 1.9.1"
   llvm::StringRef advice = {};  // a note below a refusal; may be empty
   /// Whether the target has the operator, with these attributes. Not called for unknown operators, which are kept.
