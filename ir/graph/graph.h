@@ -67,7 +67,8 @@ class Graph {
     if (cols->depBegin.empty()) return {};
     return llvm::ArrayRef(cols->deps.data() + cols->depBegin[n.value], cols->deps.data() + cols->depBegin[n.value + 1]);
   }
-  /// Graphs the node contains: the body of a loop, the branches of a condition, what a fused node stands for.
+  /// Graphs the node contains: the body of a loop, the branches of a condition, the subgraph that a fused node
+  /// replaces.
   llvm::ArrayRef<Graph> bodies(NodeId n) const { return kind(n).bodies; }
   /// The user's node for which a generated node was made; invalid for the user's own nodes.
   NodeId origin(NodeId n) const { return cols->origins.empty() ? NodeId() : cols->origins[n.value]; }

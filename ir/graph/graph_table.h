@@ -153,10 +153,9 @@ struct Renumbering {
       {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
 };
 
-/// Turns the table of an old graph into that of `graph`. Lists with one element per old node or entry, whoever wrote
-/// them, are permuted. If nodes were added, or an operator's number of outputs changed, they are dropped, and the names
-/// of the attributes that spell them are returned. Ids are renumbered; a pair that lost a value is dropped, as is a
-/// constant that is gone or became a variable. Linear.
+/// Turns the table of an old graph into that of `graph`: renumbers ids, permutes lists with one element per node or
+/// entry, and drops pairs that lost a value and constants that are gone or became variables. If nodes were added, or an
+/// operator's number of outputs changed, it drops those lists and returns the names of their attributes. Linear.
 std::vector<std::string> remap(GraphTable &table, const Renumbering &renumbering, const Graph &graph);
 
 }  // namespace gradc

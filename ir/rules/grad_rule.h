@@ -39,8 +39,8 @@ class RuleContext {
   Context &context() const { return builder.context(); }
   const NodeKind &kind() const { return nodeKind; }
   template <class P> const P &params() const { return nodeKind.params<P>(); }
-  /// The node's attributes; fused backward operators take them over as they are. Those that its operator does not know
-  /// are left out, unless they are annotations (`__x__`): to another operator they could mean something.
+  /// The node's attributes; fused backward operators inherit them unchanged. Those that its operator does not know are
+  /// left out, unless they are annotations (`__x__`): to another operator they could mean something.
   const Attrs &attrs() const { return nodeKind.inherited; }
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const { return nodeKind.numOutputs; }

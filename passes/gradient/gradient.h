@@ -101,7 +101,7 @@ struct GradientOptions {
   /// axis.
   const Inference *inference = nullptr;
   /// Factor of every first-order gradient: applied to the implied head gradient of a y without a seed, and to the
-  /// gradients of an operator that stands for a loss, which does not read its head gradient. Finite and above 0.
+  /// gradients of an operator that is a loss and thus does not read its head gradient. Finite and above 0.
   double lossScale = 1;
   bool gradientOnly = false;             // heads are only the gradients
   GradientListener *listener = nullptr;  // called for every emitted node, at every order

@@ -1,5 +1,5 @@
 // What must hold between a y and its head gradient: shapes are equal (E-38), types are of one class (E-39), and a y
-// whose ones are implied under HeadPolicy::Scalar has one element (E-03).
+// without a seed has one element under HeadPolicy::Scalar (E-03).
 //
 // A request is checked with the shapes known so far. Pairs that are not fully known yet go into the table of the
 // emitted graph, so that the next inference with more shapes gives the same error.

@@ -29,13 +29,13 @@ template <class Lattice> class Propagation {
   Propagation(const Graph &graph, Lattice &lattice, RuleSummaries &summaries, EntryMap<Element> &entries)
       : graph(graph), lattice(lattice), summaries(summaries), entries(entries) {}
 
-  /// Leaves the entries of the first `numNodes` nodes as they are (INF-11).
+  /// Never changes the entries of the first `numNodes` nodes (INF-11).
   void keepFirst(uint32_t numNodes) {
     firstNode = numNodes;
     firstEntry = numNodes < graph.numNodes() ? graph.firstEntry(NodeId(numNodes)).value : graph.numEntries();
   }
 
-  /// States that two entries are equal. If they contradict each other, they stay as they are.
+  /// States that two entries are equal. If they contradict each other, neither changes.
   void tie(Value variable, Value head) { ties.push_back({variable, head}); }
 
   /// The forward sweep, then the worklist. A sweep that changed nothing saw every node in its final state.

@@ -58,7 +58,7 @@ class GraphCopy {
   /// By a node of the builder, output by output.
   void replace(NodeId n, NodeId node);
   /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits
-  /// for it or has it as origin any more.
+  /// for it or has it as its origin.
   void detach(NodeId n, llvm::ArrayRef<Value> outputs);
 
   /// From now on, copied nodes read or write version `to` of a variable where the original has version `from`.
@@ -79,7 +79,7 @@ class GraphCopy {
   void setOrigins();
   /// Names `node` like the old one.
   virtual void setName(NodeId node, NodeId of) = 0;
-  /// The version of `to` that a reader of `version` of the old entry reads, where setVersion says nothing.
+  /// The version of `to` that a reader of `version` of the old entry reads, unless setVersion determines it.
   virtual uint16_t versionOf(Value to, uint16_t version) const = 0;
 
   Graph old;

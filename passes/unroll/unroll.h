@@ -22,7 +22,7 @@ struct UnrollOptions {
 
 struct Unrolled {
   Graph graph;
-  /// What stayed, and why: "loop 'decode': its number of steps is known only at run time".
+  /// Nodes that were not replaced, and why: "loop 'decode': its number of steps is known only at run time".
   std::vector<std::string> kept;
 };
 

@@ -29,7 +29,7 @@ struct Retained {
   Value value;
 };
 
-/// A body of a node with added heads after its own, which are to become outputs of the node.
+/// A body of a node with heads added at the end, which are to become outputs of the node.
 struct BodyWithMoreHeads {
   Graph graph;
   size_t numAdded = 0;
