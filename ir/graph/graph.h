@@ -1,8 +1,8 @@
 // A frozen graph: immutable columns in canonical order, behind a cheap handle.
 //
 // Nodes are numbered in iterative post-order from the heads (IR-03): inputs left to right, then control dependencies
-// left to right. So every id is larger than the ids it depends on, and a loop over 0…numNodes() is an execution order.
-// A node with k outputs owns k consecutive entries (IR-05). Only GraphBuilder::freeze makes graphs.
+// left to right. So every id is larger than the ids it depends on, and id order is an execution order. A node with k
+// outputs owns k consecutive entries (IR-05).
 #pragma once
 
 #include "ir/base/ids.h"

@@ -79,7 +79,8 @@ double cotangentDerivative(int64_t order, double x) {
   return value * std::pow(kPi, static_cast<double>(order + 1));
 }
 
-// The limit at a pole. For even n those from the two sides differ, and only a zero says by its sign which one is meant.
+// The limit at a pole. For even n those from the two sides differ, and only the sign of a zero determines which one is
+// meant.
 double atPole(int64_t order, double x) {
   if (std::isinf(x)) return NAN;
   if (order % 2 == 1) return INFINITY;

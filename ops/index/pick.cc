@@ -44,7 +44,7 @@ DimsBuffer withoutAxis(Dims whole, size_t axis, bool keeps) {
   return dims;
 }
 
-// The reverse: what such dimensions say about the data, which has `rank` axes.
+// The reverse: the dimensions of the data, which has `rank` axes, as far as they follow from such dimensions.
 DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
   DimsBuffer dims(part);
   if (part.size() < rank) dims.insert(dims.begin() + axis, kUnknownDim);

@@ -175,7 +175,7 @@ class RowGroups {
   int64_t *begin, *positions;
 };
 
-/// Rows and columns of a result; each element is computed on its own, so any division gives the same bits.
+/// Rows and columns of a result; each element is computed separately, so any division gives the same bits.
 struct RowRange {
   int64_t firstRow, lastRow, firstColumn, lastColumn;
 };

@@ -206,7 +206,7 @@ constinit const OpDef kBroadcastLike = {
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
-          // MXNet sums with its reduction kernel, whose attributes must say that the axes stay.
+          // MXNet sums with its reduction kernel, whose attributes must state that the axes are kept.
           g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },

@@ -104,7 +104,7 @@ class BodyDifferentiation {
 
   static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
 
-  // Whether it draws the random numbers of its forward node again; other backward operators read what that node kept.
+  // Whether it draws the random numbers of its forward node again; other backward operators read what that node saved.
   static bool drawsAgain(const NodeKind &kind) { return kind.draws && kind.op->flags.isBackward; }
 
   /// Where a node of the body is in the combined graph.

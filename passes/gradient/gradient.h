@@ -77,7 +77,7 @@ struct GradientRequest {
   std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
   std::vector<Value> stop;               // STOP-03: these entries are constants
   /// HOOK-02: the gradient of each of these entries, with all contributions summed up, passes one `wellKnown.tap` node.
-  /// All readers of the gradient read the tap: rules, and the answer for an x or a retained entry (HOOK-03). A
+  /// All readers of the gradient read the tap: rules, and the head for an x or a retained entry (HOOK-03). A
   /// structurally zero gradient has no tap.
   std::vector<Value> taps;
 };

@@ -18,8 +18,8 @@ struct RequestTable {
 /// readers need. Linear.
 RequestTable countRequests(const Graph &graph, llvm::ArrayRef<Request> headRequests);
 
-/// RUN-01: whether the node does not run because none of its outputs is requested and it has no effects. Its inputs are
-/// then not counted as read (RequestTable::reads). False for variables.
+/// RUN-01: whether the node is dead: none of its outputs is requested and it has no effects, so it does not run. Its
+/// inputs are then not counted as read (RequestTable::reads). False for variables.
 bool isDead(const Graph &graph, const RequestTable &requests, NodeId n);
 
 /// RUN-01: whether the executor skips an operator, which then needs no workspace: none of its requested outputs has an
