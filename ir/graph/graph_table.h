@@ -1,6 +1,6 @@
-// What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning
-// found, what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes
-// use this form. Tested by tests/ir/graph_table_test.cc
+// What is known of a graph beyond its nodes and edges: what its heads are gradients of, what inference and
+// planning found, what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h);
+// passes use this form. Tested by tests/ir/graph_table_test.cc
 #pragma once
 
 #include "ir/base/ids.h"

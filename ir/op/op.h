@@ -152,7 +152,7 @@ struct InplacePair {
 
 /// What the values of an input may be; initial values and gradcheck are drawn from it.
 enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne, Index };
-/// Whether it holds whole numbers that select or count elements, which kernels truncate to.
+/// Whether values are integers that select or count elements; kernels truncate to them.
 constexpr bool isWholeNumber(Domain domain) {
   return domain == Domain::ClassIndex || domain == Domain::Length || domain == Domain::Index;
 }
@@ -268,7 +268,7 @@ struct OpDef {
 
   /// Whether it has a gradient: its rule's, or that of its decomposition.
   bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
-  /// Whether the operator knows an attribute of that name.
+  /// Whether the operator has an attribute of that name.
   bool declares(llvm::StringRef key) const;
 };
 

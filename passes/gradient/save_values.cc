@@ -226,8 +226,8 @@ class Saving {
     }
   }
 
-  // By entry: whether its gradient leads to an x by rules that do not give zeros by definition. Otherwise a loop would
-  // save what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
+  // By entry: whether an x is reached from its gradient by rules that do not give zeros by definition. Otherwise a loop
+  // would save what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
   void findUseful(const GradientRequest &request) {
     isUseful.resize(graph.numEntries());
     const bool carriesAll = options.reach == ReachPolicy::WholeGraph;

@@ -9,7 +9,7 @@ namespace gradc {
 /// Nothing is known of the graph; shapes are to be in this table.
 Inference unknownInference(const Graph &graph, std::shared_ptr<const ShapeTable> shapes);
 
-/// Sets what is known of an entry to what `from`, whose shapes are in the same table, knows of one.
+/// Copies what is known of entry `of` in `from`, whose shapes are in the same table, to `entry`.
 void setEntry(Inference &to, EntryId entry, const Inference &from, EntryId of);
 
 /// By node of a rewritten graph of `numNodes` nodes: output 0 of the node that it was, invalid for an added one.

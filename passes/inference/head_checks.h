@@ -10,10 +10,10 @@
 
 namespace gradc {
 
-/// Checks what `inference`, which is of `graph`, knows of the pair.
+/// Checks what is known of the pair; `inference` is of `graph`.
 llvm::Error checkHeadPair(const Graph &graph, const Inference &inference, HeadPair pair);
 
-/// Whether the inference knows everything that has to be checked of the pair.
+/// Whether everything that has to be checked of the pair is known.
 bool isFullyChecked(const Graph &graph, const Inference *inference, HeadPair pair);
 
 /// `checkHeadPair` for all pairs in the graph's table.

@@ -33,7 +33,9 @@ class BodyInferrer {
       : summaries(summaries), tableHandle(std::move(table)), table(*tableHandle), zeroIsUnknown(zeroIsUnknown) {}
 
   /// The entries of a body, given what is known of its inputs and heads.
-  template <class Element> struct Row { EntryMap<Element> entries; };
+  template <class Element> struct Row {
+    EntryMap<Element> entries;
+  };
 
   /// Refines what is known of body b of node n; errors have the path from `graph` down.
   template <class Element>
@@ -54,7 +56,7 @@ class BodyInferrer {
   using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, const BodyFlow *, std::vector<Element>>,
                         std::shared_ptr<const Row<Element>>>;
   template <class Element> Rows<Element> &rows();
-  /// What two observers know of one entry; `known` if they contradict each other, which the operator's function
+  /// What is known of one entry from two places; `known` if they contradict each other, which the operator's function
   /// reports.
   template <class Element> Element merged(Element known, Element other);
   /// Sets the entries of the variables.

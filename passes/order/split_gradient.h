@@ -41,10 +41,9 @@ struct SplitGradient {
 /// Cuts after the first `numForwardNodes` nodes (GradientStats) and `numForwardHeads` heads: for a graph of order k,
 /// those of order k - 1. StaleVersion where a generated node reads what the forward part has overwritten by the time it
 /// ends (OverwrittenPolicy::Save leaves no such read), BadMutation where one overwrites a variable of the forward part.
-/// Linear.
 ///
-/// Control dependencies on forward nodes are dropped. If that is the first one of a fused backward operator, and it
-/// waits for other nodes as well, a variable takes its place, so that none of those is mistaken for its forward node.
+/// Control dependencies on forward nodes are dropped; a variable replaces the first one of a fused backward operator
+/// that waits for other nodes as well, so that none of these is mistaken for its forward node. Linear.
 llvm::Expected<SplitGradient> splitGradient(Context &context, const Graph &combined, uint32_t numForwardNodes,
                                             size_t numForwardHeads);
 

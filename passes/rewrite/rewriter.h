@@ -38,8 +38,8 @@ class GraphCopy {
   NodeId copy(NodeId n, const KindRef &kind) { return copyAs(n, kindId(n, kind)); }
   /// Copies node n, but with these inputs, which are values of the new graph.
   NodeId copy(NodeId n, llvm::ArrayRef<Value> inputs) { return copyAs(n, kindId(n), inputs); }
-  /// Copies node n with its name for the shapes of its outputs alone: no dependency and no origin leads from it or to
-  /// it. As another kind and with other inputs, values of the new graph, if they are given.
+  /// Copies node n with its name for the shapes of its outputs alone: the copy has no dependencies and no origin, and
+  /// is neither for other nodes. As another kind and with other inputs, values of the new graph, if they are given.
   NodeId copyForShape(NodeId n) { return copyForShapeAs(n, kindId(n), inputsOf(n)); }
   NodeId copyForShape(NodeId n, const KindRef &kind, llvm::ArrayRef<Value> inputs) {
     return copyForShapeAs(n, kindId(n, kind), inputs);
