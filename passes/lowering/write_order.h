@@ -55,9 +55,9 @@ struct Replacement {
 };
 
 /// Ensures that `others`, and the nodes of `to` that overwrite something, run: each output, and the node that other
-/// nodes wait for, waits for those of them that precede it and that it does not read. If none of these follows some of
-/// them, a copy that waits for them is appended and replaces the first output. Linear in the edges of `to`, per output,
-/// if something is overwritten.
+/// nodes wait for, waits for those of them that precede it and that it does not read. A copy waits for those that none
+/// of these nodes reads or waits for; it is appended and replaces the first output. Linear in the edges of `to`, per
+/// output, if something is overwritten.
 void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to, llvm::ArrayRef<NodeId> others);
 
 /// Orders the nodes of `lowered`, the form of `before` in a target's operators, so that each reads the version it
