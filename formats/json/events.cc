@@ -1,4 +1,4 @@
-// The adapter of nlohmann's SAX parser: only this file knows the parser. Tested by
+// The adapter of nlohmann's SAX parser, which no other file of formats/ includes. Tested by
 // tests/formats/json/json_reader_test.cc
 #include "formats/json/events.h"
 

@@ -24,7 +24,7 @@ class JsonEvents {
   virtual ~JsonEvents() = default;
   virtual bool onLiteral(llvm::StringRef literal) = 0;
   virtual bool onInteger(int64_t value) = 0;
-  /// `-0`, which an int64 cannot tell from 0.
+  /// `-0`, which as an int64 would be 0.
   virtual bool onNegativeZero() { return onOtherNumber("-0"); }
   /// A number that is not an int64.
   virtual bool onOtherNumber(llvm::StringRef spelled) = 0;

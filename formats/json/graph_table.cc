@@ -49,8 +49,8 @@ class Parser {
       table.mxnetVersion = version->number;
       attrs.erase("mxnet_version");
     }
-    for (const char *key : kGradientKeys) setApart(key, table.malformed);
-    for (const char *key : kOtherKeys) setApart(key, table.malformed);
+    for (const char *key : kGradientKeys) moveAttr(key, table.malformed);
+    for (const char *key : kOtherKeys) moveAttr(key, table.malformed);
     table.others = std::move(attrs);
     return table;
   }
@@ -78,7 +78,7 @@ class Parser {
   }
 
  private:
-  void setApart(const char *key, GraphAttrs &to) {
+  void moveAttr(const char *key, GraphAttrs &to) {
     if (auto at = attrs.find(key); at != attrs.end()) to.insert(attrs.extract(at));
   }
   const GraphAttr *find(const char *key, Kind kind) const {

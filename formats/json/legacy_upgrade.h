@@ -16,8 +16,9 @@ inline constexpr int64_t kVersionWithout = 800;     // assumed for a file withou
 /// Version in the graph attribute `mxnet_version`, else kVersionWithout.
 int64_t mxnetVersion(const GraphAttrs &attrs);
 
-/// Upgrades `graph` in place, as a file of `version`; true when that changed something. New variables follow the nodes
-/// of the file. Node ids must be in range. Attributes an operator cannot parse are left for the caller to report.
+/// Upgrades `graph`, read from a file of `version`, in place; true when that changed something. New variables follow
+/// the nodes of the file, whose ids must be in range. Attributes that an operator cannot parse are left for the caller
+/// to report.
 bool upgradeLegacy(Context &context, RawTables &tables, RawGraph &graph, int64_t version);
 
 }  // namespace gradc

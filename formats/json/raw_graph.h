@@ -1,6 +1,6 @@
 // The graph objects of a file as the parser leaves them: columns of plain numbers, ids still those of the file.
 //
-// What a node means (its operator, how many outputs it has) is known only once the whole object has been read, because
+// The operator of a node, and thus its number of outputs, is known only once the whole object has been read, because
 // the keys of a JSON object come in any order. formats/json/reader.cc makes Graphs from them.
 // Tested by tests/formats/json/json_reader_test.cc
 #pragma once

@@ -30,7 +30,8 @@ struct SourceMap::Body {
   SourceMap sources;
 };
 
-/// Adds the path of the error's place in `text` to its notes: line and column say little about a file that is one line.
+/// Adds the path of the error's place in `text` to its notes: line and column are of little use in a file that is one
+/// line.
 llvm::Error withJsonPath(llvm::Error error, llvm::StringRef text);
 
 }  // namespace gradc

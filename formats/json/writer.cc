@@ -17,8 +17,8 @@ namespace {
 
 constexpr StringLiteral kOriginKey = "__origin__";
 
-/// Whether a file without a version would be read as another graph (formats/json/legacy_upgrade.h): a graph that no
-/// file was read for may have none.
+/// Whether a file without a version would be read as another graph (formats/json/legacy_upgrade.h): a graph that was
+/// not read from a file may have none.
 bool needsVersion(const Graph &graph) {
   return any_of(graph.kinds(), [](const KindRef &kind) {
     if (any_of(kind->bodies, needsVersion)) return true;
@@ -138,16 +138,16 @@ class Writer {
     ArrayRef<AttrText> pairs = graph.attrs(n).pairs();
     const NodeId origin = graph.origin(n);
     if (pairs.empty() && !origin.isValid()) return;
-    bool owesOrigin = origin.isValid();
+    bool isOriginPending = origin.isValid();
     StringRef separator = ", \"attrs\": {";
     auto writeOrigin = [&] {
       out << separator << "\"" << kOriginKey << "\": \"" << origin << "\"";
       separator = ", ";
-      owesOrigin = false;
+      isOriginPending = false;
     };
     for (const AttrText &pair : pairs) {
       StringRef key = pair.key;
-      if (owesOrigin && key >= kOriginKey) {
+      if (isOriginPending && key >= kOriginKey) {
         writeOrigin();
         if (key == kOriginKey) continue;
       }
@@ -156,7 +156,7 @@ class Writer {
       out.quoted(pair.value);
       separator = ", ";
     }
-    if (owesOrigin) writeOrigin();
+    if (isOriginPending) writeOrigin();
     out << "}";
   }
 

@@ -99,23 +99,23 @@ class Maker {
     }
   }
 
-  KeepQuestion question() const {
-    KeepQuestion question;
-    question.options.inference = &single.inference;
-    question.options.isTraining = signature.isTraining;
-    question.options.integers = options.integers;
-    question.isAnyOrder = signature.handle->flow;
-    question.reads = readsInput;
-    question.isRecorded = true;
+  KeepQuery query() const {
+    KeepQuery query;
+    query.options.inference = &single.inference;
+    query.options.isTraining = signature.isTraining;
+    query.options.integers = options.integers;
+    query.isAnyOrder = signature.handle->flow;
+    query.reads = readsInput;
+    query.isRecorded = true;
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
-      if (isWanted(i)) question.wanted.push_back(i);
-    return question;
+      if (isWanted(i)) query.wanted.push_back(i);
+    return query;
   }
 
   /// A call cannot be made again with more outputs, so those that gradients of any order read are there from the start.
   Error yieldSaved() {
     while (true) {
-      Expected<KindRef> saving = savingKind(ctx, single.node, question());
+      Expected<KindRef> saving = savingKind(ctx, single.node, query());
       if (!saving) return onlyTooLarge(saving.takeError());
       if (*saving == signature.handle) return Error::success();
       const KindRef before = std::exchange(signature.handle, *saving);
@@ -131,7 +131,7 @@ class Maker {
     if (isKnown && signature.handle->op->flags.isBackward) return keepAll(), Error::success();
     if (isKnown && !signature.handle->flow)
       if (Error error = makeSingle()) return keepAll(), onlyTooLarge(std::move(error));
-    Expected<KeepList> list = keepListOf(ctx, single.node, question());
+    Expected<KeepList> list = keepListOf(ctx, single.node, query());
     if (!list) return onlyTooLarge(list.takeError());
     signature.kept = list->inputs;
     for (uint32_t o : list->outputs) signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);

@@ -16,8 +16,8 @@
 
 namespace gradc {
 
-/// Stable kinds of the error catalogue. `errorKindName` is what scripts compare, `errorRow` the row (E-xx) it stands
-/// for.
+/// Stable kinds of the error catalogue. `errorKindName` is what scripts compare, `errorRow` the row of the
+/// specification (E-xx).
 enum class ErrorKind : uint8_t {
   Unreachable,        // E-01
   NotDifferentiable,  // E-02
@@ -111,8 +111,8 @@ struct Place {
   std::vector<BodyStep> path = {};  // from the current graph down to that of `node`
 };
 
-/// What the user can request instead. Notes put it in the library's terms; a front end puts it in those of its user
-/// (tools/gradc/common/remedies.h has the flags).
+/// What the user can request instead. Notes use the library's terms; a front end translates them for its users
+/// (tools/gradc/common/remedies.h).
 enum class Remedy : uint8_t {
   None,
   SaveOverwritten,      // copies of overwritten values

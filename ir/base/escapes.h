@@ -8,7 +8,7 @@
 
 namespace gradc {
 
-/// True when `text` can be put between quotes as it is.
+/// True when `text` can be put between quotes without escapes.
 bool needsNoEscape(llvm::StringRef text);
 /// Appends `text` with the escapes \" \\ \n \r \t; other control characters, which no host accepts, as \u00XX.
 void appendEscaped(std::string &to, llvm::StringRef text);

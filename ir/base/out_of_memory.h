@@ -13,8 +13,8 @@ namespace gradc {
 /// allocated.
 llvm::Error outOfMemory(const char *what);
 
-/// For code that does without a result it cannot get: passes TooLarge on and drops any other error. What it decides
-/// otherwise would depend on how much memory there was.
+/// For code that can continue without a result: passes TooLarge on and drops any other error. Otherwise its decisions
+/// would depend on how much memory there is.
 llvm::Error onlyTooLarge(llvm::Error error);
 
 /// Returns the result of `work`, an Error or an Expected; outOfMemory(what) for std::bad_alloc, and for the

@@ -38,7 +38,7 @@ Character firstOf(StringRef text) {
 }
 
 /// Control characters and what reorders or breaks lines.
-bool isObeyed(uint32_t code) {
+bool needsEscape(uint32_t code) {
   if (code < 0x80) return code < 0x20 || code == 0x7f;
   if (code < 0xa0 || code == 0x61c || code == 0x200e || code == 0x200f) return true;
   return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
@@ -56,7 +56,7 @@ std::string replaced(StringRef text, function_ref<void(std::string &, StringRef 
     text = text.drop_front(plain);
     if (text.empty()) break;
     const auto [code, size] = firstOf(text);
-    if (code != kNotUtf8 && !isObeyed(code)) clean.append(text.data(), size);
+    if (code != kNotUtf8 && !needsEscape(code)) clean.append(text.data(), size);
     else escape(clean, text.take_front(size), code);
     text = text.drop_front(size);
   }

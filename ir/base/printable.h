@@ -1,4 +1,4 @@
-// Text of a user that is printed where a terminal could obey it.
+// Text of a user, printed to a terminal.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -7,19 +7,19 @@
 
 namespace gradc {
 
-/// `text` without what a terminal obeys instead of showing it: control characters (C0, DEL, C1), marks that change the
-/// direction of text, line and paragraph separators, and bytes that are not UTF-8. They become `\n`, `\x1b`, `\u202e`;
-/// a byte that is not UTF-8 becomes `\xff`. The result is valid UTF-8 of one line.
+/// `text` with escapes for what a terminal would interpret: control characters (C0, DEL, C1), marks that change the
+/// direction of text, line and paragraph separators, and bytes that are not UTF-8. They become `\n`, `\x1b`, `\u202e`,
+/// `\xff`. The result is valid UTF-8 of one line.
 std::string printable(llvm::StringRef text);
 
 /// The same for JSON text, which stays JSON with the same values: such characters, which can only be inside its
-/// strings, become `\u001b`. Line feeds and what is not UTF-8 stay.
+/// strings, become `\u001b`. Line feeds and bytes that are not UTF-8 are unchanged.
 std::string printableJson(llvm::StringRef json);
 
 /// `text` in quotes, with the escapes of JSON and of `printable`.
 std::string quoted(llvm::StringRef text);
 
-/// True if `printable` leaves the text as it is.
+/// True if `printable` returns the text unchanged.
 bool isPrintable(llvm::StringRef text);
 
 }  // namespace gradc

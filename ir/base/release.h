@@ -1,4 +1,4 @@
-// Containers that give their memory back.
+// Freeing the memory of containers.
 #pragma once
 
 namespace gradc {

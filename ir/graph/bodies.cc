@@ -76,7 +76,7 @@ Error withinBody(Error error, const Graph &graph, NodeId owner, uint32_t body) {
     info.message = bodyStep(graph, owner, body) + " > " + info.message;
     const Graph inside(graph.bodies(owner)[body]);
     const NodeId node = info.place.node;
-    // In a body a node is stopped as a whole: its outputs have no names of their own.
+    // In a body a node is stopped as a whole: its outputs have no separate names.
     const bool isNamed = info.place.path.empty() && node.isValid() && node.value < inside.numNodes();
     for (Note &note : info.notes)
       if (note.remedy == Remedy::StopGradient) {

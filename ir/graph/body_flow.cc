@@ -137,7 +137,7 @@ static std::optional<std::pair<size_t, size_t>> sharedWrite(const BodyFlow::Body
   return std::nullopt;
 }
 
-void FlowBuilder::lookAtOperands(size_t b) {
+void FlowBuilder::examineOperands(size_t b) {
   const BodyFlow::Body &body = made.bodies[b];
   const std::vector<NodeId> mutators = listMutators(kind.bodies[b]);
   const BitVector isRead = readEntries(kind.bodies[b]);
@@ -217,7 +217,7 @@ Expected<BodyFlow> FlowBuilder::finish() && {
              "' has no sliced operand, and maxSteps is not set: the number of its steps is unknown");
   made.isRead.assign(made.operands.size(), false);
   made.isMutated.assign(made.operands.size(), false);
-  for (size_t b = 0; b < made.bodies.size() && !failed; ++b) lookAtOperands(b);
+  for (size_t b = 0; b < made.bodies.size() && !failed; ++b) examineOperands(b);
   for (size_t i = 0; i < made.operands.size(); ++i)
     if (made.operands[i] == BodyFlow::Operand::State || made.operands[i] == BodyFlow::Operand::Count)
       made.isRead[i] = true;

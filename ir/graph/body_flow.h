@@ -116,7 +116,7 @@ class FlowBuilder {
  private:
   bool lacksNextBody() const;
   const Graph *nextBody();
-  void lookAtOperands(size_t body);
+  void examineOperands(size_t body);
   void findInPlaceStates();
 
   const NodeKind &kind;

@@ -1,4 +1,4 @@
-// How people are told what a body receives and yields: what is sliced, carried, closed over, stacked, saved.
+// What a body receives and yields, in words: sliced, carried, closed over, stacked, saved.
 // Tested by tests/ir/text_test.cc
 #pragma once
 
@@ -18,7 +18,7 @@ struct BodyRole {
 };
 
 /// Of the variable `input` of `list[position]`, and of a head of it, for its listed owner. Unknown for the root, and if
-/// the owner does not say what it does with its bodies.
+/// the owner has no flow.
 BodyRole inputRole(llvm::ArrayRef<NestedGraph> list, size_t position, NodeId input);
 BodyRole headRole(llvm::ArrayRef<NestedGraph> list, size_t position, size_t head);
 

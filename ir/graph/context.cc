@@ -99,7 +99,7 @@ InputBits bitsOf(const InputSet &set, const NodeKind &kind, ParamsArena &arena) 
 }
 
 // Fills the members of a kind that depend only on its bodies.
-Error lookIntoBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
+Error fillFromBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
   if (bodies.empty()) return Error::success();
   for (const Graph &body : bodies)
     for (const KindRef &inner : body.kinds()) {
@@ -188,7 +188,7 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
   row->op = &op;
   row->attrs = list;
   row->spelling = spelling == op.name ? op.name : spelling;
-  if (Error error = lookIntoBodies(bodyList, op.name, *row)) return error;
+  if (Error error = fillFromBodies(bodyList, op.name, *row)) return error;
   row->graphs = internGraphs(bodies, bodyList);
   row->bodies = row->graphs;
   const uint64_t hash = row->hash();
@@ -253,7 +253,7 @@ Expected<KindRef> Context::opaqueKind(StringRef opName, const Attrs &list, uint3
   row->attrs = list;
   row->numInputs = NodeKind::kAnyInputs;
   row->numOutputs = row->numVisible = numOutputs;
-  if (Error error = lookIntoBodies(bodyList, opName, *row)) return error;
+  if (Error error = fillFromBodies(bodyList, opName, *row)) return error;
   row->graphs = internGraphs(bodies, bodyList);
   row->bodies = row->graphs;
   return add(std::move(row));

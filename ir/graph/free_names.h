@@ -1,4 +1,4 @@
-// Names for nodes that are added, none of which is taken (NAME-09). Tested by tests/passes/unroll_names_test.cc
+// Unused names for nodes that are added (NAME-09). Tested by tests/passes/unroll_names_test.cc
 #pragma once
 
 #include "ir/graph/graph.h"

@@ -1,8 +1,8 @@
 // A frozen graph: immutable columns in canonical order, behind a cheap handle.
 //
 // Nodes are numbered in iterative post-order from the heads (IR-03): inputs left to right, then control dependencies
-// left to right. So every id is larger than the ids it depends on, and a loop over 0…numNodes() is an execution order.
-// A node with k outputs owns k consecutive entries (IR-05). Only GraphBuilder::freeze makes graphs.
+// left to right. So every id is larger than the ids it depends on, and id order is an execution order. A node with k
+// outputs owns k consecutive entries (IR-05).
 #pragma once
 
 #include "ir/base/ids.h"
@@ -67,7 +67,8 @@ class Graph {
     if (cols->depBegin.empty()) return {};
     return llvm::ArrayRef(cols->deps.data() + cols->depBegin[n.value], cols->deps.data() + cols->depBegin[n.value + 1]);
   }
-  /// Graphs the node contains: the body of a loop, the branches of a condition, what a fused node stands for.
+  /// Graphs the node contains: the body of a loop, the branches of a condition, the subgraph that a fused node
+  /// replaces.
   llvm::ArrayRef<Graph> bodies(NodeId n) const { return kind(n).bodies; }
   /// The user's node for which a generated node was made; invalid for the user's own nodes.
   NodeId origin(NodeId n) const { return cols->origins.empty() ? NodeId() : cols->origins[n.value]; }

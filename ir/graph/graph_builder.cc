@@ -16,10 +16,10 @@ namespace gradc {
 GraphBuilder::GraphBuilder(Context &context) : ctx(&context) {}
 
 GraphBuilder::GraphBuilder(Context &context, const Graph &base) : ctx(&context), base(base), numBase(base.numNodes()) {
-  takeKindsOf(base);
+  adoptKinds(base);
 }
 
-void GraphBuilder::takeKindsOf(const Graph &graph) {
+void GraphBuilder::adoptKinds(const Graph &graph) {
   assert(kindList.empty() && "numbers would change");
   kindList = graph.columns().kindList;
   for (uint32_t id = 0; id < kindList.size(); ++id) kindNumbers[kindList[id].get()] = id;

@@ -45,7 +45,7 @@ class GraphBuilder {
   llvm::Expected<KindId> kindId(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Graph> bodies = {});
   KindId variableKindId(const Attrs &attrs);
   /// Adopts the kinds of `graph` with their ids; this builder must not have any yet.
-  void takeKindsOf(const Graph &graph);
+  void adoptKinds(const Graph &graph);
   /// Unchecked: the kind and inputs are known to fit. The node starts nameless.
   NodeId addKind(KindId kind, llvm::ArrayRef<Value> inputs, NodeId origin);
   NodeId addKind(const KindRef &kind, llvm::ArrayRef<Value> inputs, NodeId origin) {

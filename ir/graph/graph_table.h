@@ -1,6 +1,6 @@
-// What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning
-// found, what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes
-// use this form. Tested by tests/ir/graph_table_test.cc
+// What is known of a graph beyond its nodes and edges: what its heads are gradients of, what inference and
+// planning found, what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h);
+// passes use this form. Tested by tests/ir/graph_table_test.cc
 #pragma once
 
 #include "ir/base/ids.h"
@@ -87,7 +87,7 @@ struct GradientTable {
   std::vector<std::string> gradNone;                            // names of the x without gradient
   std::vector<std::pair<std::string, std::string>> headGradOf;  // head-gradient variable, its y
   uint32_t numForwardHeads = 0;
-  bool isTraining = true;  // what the graph was emitted for (`--mode`)
+  bool isTraining = true;  // the form that the graph was emitted for
   friend bool operator==(const GradientTable &, const GradientTable &) = default;
 };
 
@@ -129,7 +129,7 @@ struct GraphTable {
   std::string gradientFault;  // why the file's attributes about gradients are `malformed`; empty: absent or well-formed
   std::vector<HeadPair> headPairs;
   std::vector<Value>
-      constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
+      constants;  // computed entries that a gradient took as constants (GradientRequest::stop, noGrad), each once
   EntryNotes entries;
   std::optional<PlanNotes> plan;
   std::optional<UpdateNotes> updates;
@@ -153,10 +153,9 @@ struct Renumbering {
       {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
 };
 
-/// Turns the table of an old graph into that of `graph`. Lists with one element per old node or entry, whoever wrote
-/// them, are permuted. If nodes were added, or an operator's number of outputs changed, they are dropped, and the names
-/// of the attributes that spell them are returned. Ids are renumbered; a pair that lost a value is dropped, as is a
-/// constant that is gone or became a variable. Linear.
+/// Turns the table of an old graph into that of `graph`: renumbers ids, permutes lists with one element per node or
+/// entry, and drops pairs that lost a value and constants that are gone or became variables. If nodes were added, or an
+/// operator's number of outputs changed, it drops those lists and returns the names of their attributes. Linear.
 std::vector<std::string> remap(GraphTable &table, const Renumbering &renumbering, const Graph &graph);
 
 }  // namespace gradc

@@ -1,8 +1,8 @@
 // Which version of each variable is the latest, while a graph is composed node by node (IR-08).
 //
 // An input that is a variable is read at its latest version; an operator that overwrites it makes the next one, which
-// is also the version at its own input: of two batch norms on one moving mean the first has it at 1, the second at 2.
-// Tested by tests/ir/graph_builder_test.cc
+// is also the version at its own input: of two batch norms on one moving mean the first reads version 1, the second
+// version 2. Tested by tests/ir/graph_builder_test.cc
 #pragma once
 
 #include "ir/base/dense_map.h"

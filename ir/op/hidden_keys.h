@@ -1,5 +1,5 @@
-// Keys of attributes that are hidden from operators: what variables and nodes say to passes, whatever their operator.
-// Here, below the operators, because operators read some of them too.
+// Keys of attributes that are hidden from operators: annotations of variables and nodes for passes, whatever their
+// operator. Here, below the operators, because operators read some of them too.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -8,8 +8,8 @@ namespace gradc {
 
 /// `True`: the outputs never get a gradient (NG-01).
 inline constexpr llvm::StringLiteral kStopMark = "__stop_gradient__";
-/// The name of an operator whose values the node computes, but whose declared gradient it does not have: a lowered
-/// loss, say.
+/// The name of an operator whose values the node computes, but whose declared gradient it does not have, such as a
+/// lowered loss.
 inline constexpr llvm::StringLiteral kLoweredFromMark = "__lowered_from__";
 /// Nodes whose gradients pass a tap; the second is on the tap as well
 /// (passes/gradient/higher_order/mark_inside.h).

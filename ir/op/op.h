@@ -54,7 +54,7 @@ class InputBits {
 struct NodeKind {
   const OpDef *op = nullptr;       // null: a variable
   llvm::StringRef spelling;        // the name the file used: op->name or one of its aliases
-  Attrs attrs;                     // everything the file says, hidden keys included
+  Attrs attrs;                     // all attributes of the file, hidden keys included
   Attrs inherited;                 // what nodes that rules emit take over: declared ones and `__annotations__`
   const void *parsed = nullptr;    // the operator's parameter struct
   llvm::ArrayRef<Graph> bodies;    // graphs the node contains; equal ones share their columns
@@ -150,9 +150,9 @@ struct InplacePair {
   bool isIdentity = false;
 };
 
-/// What the values of an input may be; `run --init` and gradcheck draw from it.
+/// What the values of an input may be; initial values and gradcheck are drawn from it.
 enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne, Index };
-/// Whether it holds whole numbers that select or count elements, which kernels truncate to.
+/// Whether values are integers that select or count elements; kernels truncate to them.
 constexpr bool isWholeNumber(Domain domain) {
   return domain == Domain::ClassIndex || domain == Domain::Length || domain == Domain::Index;
 }
@@ -192,7 +192,7 @@ struct OpFlags {
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 
-/// Extra attributes of a variable that the reader of a legacy file makes for an input of this operator (prelu's gamma).
+/// Attributes of a variable that the reader of a legacy file adds for an input of this operator (prelu's gamma).
 struct InputDefault {
   uint32_t input;
   llvm::StringRef key, value;
@@ -207,8 +207,8 @@ struct Primitive {
   explicit constexpr operator bool() const { return !onnx.empty(); }
 };
 
-/// Bodies for a node in place of its own: input i of body b was input was[b][i] of the old one, and each body that
-/// computes may have that many more heads.
+/// New bodies for a node: input i of body b was input was[b][i] of the old one, and each body that computes may have
+/// that many more heads.
 struct NewBodies {
   llvm::ArrayRef<Graph> bodies;
   llvm::ArrayRef<std::vector<uint32_t>> was;
@@ -256,9 +256,9 @@ struct OpDef {
   /// kernels.
   std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
   void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
-  /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Only reads inputs.
+  /// Scalar loss whose gradient this operator has (value in float64); gradcheck differentiates it. Only reads inputs.
   double (*impliedLoss)(const KernelCall &) = nullptr;
-  /// Whether its gradient is that of a loss of its own: it does not read the head gradient, so a scale that the head
+  /// Whether its gradient is that of the implied loss: it does not read the head gradient, so a scale that the head
   /// gradient has must be applied again.
   KindCondition ignoresHead = {};
   /// Bytes of scratch for these operands; null: none.
@@ -266,9 +266,9 @@ struct OpDef {
   /// Data of the host that added the operator; every function above can reach it, as `op.user` or through the kind.
   const void *user = nullptr;
 
-  /// Whether it has a gradient: a rule of its own, or that of its decomposition.
+  /// Whether it has a gradient: its rule's, or that of its decomposition.
   bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
-  /// Whether the operator knows an attribute of that name.
+  /// Whether the operator has an attribute of that name.
   bool declares(llvm::StringRef key) const;
 };
 

@@ -184,7 +184,7 @@ void DecomposeRule::refuse(ErrorKind kind, const Twine &text) {
   fail(Failure(kind, title() + " " + text));
 }
 
-// Names an entry as the rule's author knows it: by its position at the node or at its forward node.
+// Names an entry by its position at the node or at its forward node, as in the text of a rule.
 std::string DecomposeRule::describe(Value v) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] == v) return ("input " + Twine(i) + ", '" + inputName(nodeKind, i) + "'").str();

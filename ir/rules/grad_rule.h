@@ -39,8 +39,8 @@ class RuleContext {
   Context &context() const { return builder.context(); }
   const NodeKind &kind() const { return nodeKind; }
   template <class P> const P &params() const { return nodeKind.params<P>(); }
-  /// The node's attributes; fused backward operators take them over as they are. Those that its operator does not know
-  /// are left out, unless they are annotations (`__x__`): to another operator they could mean something.
+  /// The node's attributes; fused backward operators inherit them unchanged. Those that its operator does not know are
+  /// left out, unless they are annotations (`__x__`): to another operator they could mean something.
   const Attrs &attrs() const { return nodeKind.inherited; }
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const { return nodeKind.numOutputs; }
@@ -146,13 +146,13 @@ class GradRule : public RuleContext {
   bool isZero(size_t i) { return !check(i, heads.values.size(), kHeadGradient) || !heads.values[i].isValid(); }
   /// The gradients of the node's bodies, toward the requested inputs.
   llvm::ArrayRef<BodyGradient> bodies() const { return heads.bodies; }
-  /// Whether the gradient of input i is requested. Rules may skip the others; answering anyway is harmless.
+  /// Whether the gradient of input i is requested. Rules may skip the others; giving one anyway is harmless.
   bool wants(size_t i) { return check(i, wanted.size(), "asks for input") && wanted[i]; }
   void dx(size_t i, Value value);
   void noGrad(size_t i);
 
   /// Emits the fused backward operator: same attributes, control dependency on the forward node. Its output i is the
-  /// gradient of input i, and inputs beyond its outputs have none, unless the rule itself gives an answer.
+  /// gradient of input i, and inputs beyond its outputs have none, unless the rule states another gradient.
   Value fused(const OpDef &backward, std::initializer_list<Value> operands) {
     return fused(backward, llvm::ArrayRef<Value>(operands.begin(), operands.size()));
   }
@@ -162,7 +162,7 @@ class GradRule : public RuleContext {
   /// Makes dy(0) itself the gradient of every input, without a node (REG-10).
   void clone();
 
-  /// The rule's answer for input i.
+  /// What the rule stated for input i.
   Slot slot(size_t i) const { return i < slots.size() ? slots[i] : Slot::Unanswered; }
   Value gradient(size_t i) const { return i < gradients.size() ? gradients[i] : Value(); }
 
@@ -174,7 +174,7 @@ class GradRule : public RuleContext {
   HeadGradients heads;
   llvm::ArrayRef<bool> wanted;
   llvm::SmallVector<Slot, 8> slots;
-  llvm::SmallVector<bool, 8> isByFused;  // answered by `fused`; an answer of the rule itself takes precedence
+  llvm::SmallVector<bool, 8> isByFused;  // stated by `fused`; what the rule states itself takes precedence
   llvm::SmallVector<Value, 8> gradients;
 };
 

@@ -49,7 +49,7 @@ void ShapeInference::equate(ShapeId &a, ShapeId &b, StringRef sideA, size_t inde
 }
 
 void ShapeInference::sameAll() {
-  // One pass gathers into the first entry, a second spreads what was learned.
+  // One pass merges all entries into the first one, a second copies the result to the others.
   for (int pass = 0; pass < 2; ++pass) {
     if (ins.empty()) {
       for (size_t o = 1; o < outs.size(); ++o) sameOutOut(0, o);

@@ -106,7 +106,7 @@ class LoopRun {
       if (hasFailed(call)) return;
     }
     if (hasFailed(call)) return;
-    if (flow.mustEnd && steps == most && goesOn()) return refuseMore(most);
+    if (flow.mustEnd && steps == most && goesOn()) return tooManySteps(most);
     if (hasFailed(call)) return;
     for (const Carried &state : states())
       if (state.output && state.now != state.output && state.bytes) std::memcpy(state.output, state.now, state.bytes);
@@ -168,7 +168,7 @@ class LoopRun {
     return decides(call, steps);
   }
 
-  void refuseMore(int64_t most) const {
+  void tooManySteps(int64_t most) const {
     const std::string text = ("the condition still holds after " + Twine(most) + " steps, which is the bound").str();
     if (!call.failure) throw KernelError{text, ErrorKind::LengthMismatch};
     *call.failure =

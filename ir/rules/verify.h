@@ -7,10 +7,10 @@
 
 namespace gradc {
 
-/// Ids in post-order (every input and control dependency before its reader), output indices in range (E-48), arity
-/// (E-42), mutation targets and versions (E-30), at least one input of a sum (E-45), backward operators with their
-/// forward node as control dep 0 (IR-19), origins in range. Bodies are checked the same way, each once (IR-10).
-/// Collects up to `limit` errors into one joined llvm::Error. Linear.
+/// Checks that ids are in post-order (every input and control dependency before its reader), output indices (E-48) and
+/// origins are in range, arity (E-42), mutation targets and versions (E-30), that sums have inputs (E-45), and that
+/// control dependency 0 of backward operators is their forward node (IR-19). Bodies are checked the same way, each once
+/// (IR-10). Joins up to `limit` errors into one; linear.
 llvm::Error verifyGraph(const Graph &graph, size_t limit);
 
 /// E-30 if bodies of the node overwrite one variable as two inputs: such writes have no order. An earlier version that

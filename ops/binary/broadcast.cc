@@ -1,6 +1,6 @@
 // Arithmetic with NumPy broadcasting: shapes aligned at the last axis, dimensions of one element repeated.
 //
-// The gradient of an operand is summed over the axes along which it was repeated. Fused backward operators learn the
+// The gradient of an operand is summed over the axes along which it was repeated. Fused backward operators get the
 // operands' shapes from their forward node; decompositions undo the broadcast with `_sum_like`, which takes the shape
 // from a value. Tested by tests/ops/elementwise_ops_test.cc
 #include "ir/rules/grad_rule.h"

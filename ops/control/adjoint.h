@@ -33,7 +33,7 @@ class AdjointBody {
   /// The gradient of an input of the forward node, summed over the inputs of the body that read it. Requires
   /// `hasGradientOf`.
   Value gradientOf(uint32_t operand);
-  /// The variable that stands for an input of the new node; made on first use.
+  /// The variable of the body for an input of the new node; made on first use.
   Value variable(AdjointInput input);
   Value emit(const OpDef &op, llvm::ArrayRef<Value> operands);
 

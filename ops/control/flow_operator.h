@@ -30,7 +30,7 @@ inline void expectSaved(FlowBuilder &flow, const std::optional<Dims> &saved, siz
 }
 
 /// A number of steps carries no gradient, nor does an operand that only gives the shape of a state starting as zeros.
-inline bool carriesNothing(const NodeKind &kind, size_t input) {
+inline bool carriesNoGradient(const NodeKind &kind, size_t input) {
   const BodyFlow::Operand role = kind.flow->operands[input];
   return role == BodyFlow::Operand::Count || (role == BodyFlow::Operand::State && !kind.flow->isRead[input]);
 }
@@ -53,7 +53,7 @@ constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary, llvm
   op.dtype = inferFlowTypes;
   op.ignored = isUnreadInside;
   op.mutated = isMutatedInside;
-  op.stopped = carriesNothing;
+  op.stopped = carriesNoGradient;
   op.kernelTypes = kEveryType;
   op.kernel = runFlow;
   return op;

@@ -10,9 +10,9 @@
 
 namespace gradc {
 
-/// The kind of a node with these bodies instead of its own (NewBodies). Null if its operator has no `rebody`, or a loop
-/// variable has no position any more. `_foreach` has to name a position for every operand, so it becomes a `_scan`
-/// where an operand has none.
+/// The kind of a node with other bodies (NewBodies). Null if its operator has no `rebody`, or a loop variable is no
+/// longer an input of the body. `_foreach` has to name a position for every operand, so it becomes a `_scan` where an
+/// operand has none.
 llvm::Expected<KindRef> withBodies(Context &context, const NodeKind &kind, llvm::ArrayRef<Graph> bodies,
                                    llvm::ArrayRef<std::vector<uint32_t>> was, size_t numAdded = 0);
 

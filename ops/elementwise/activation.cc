@@ -27,7 +27,7 @@ constexpr AttrSpec kAttrs[] = {required<&ActivationParams::actType>("act_type", 
 
 ActType typeOf(const NodeKind &kind) { return kind.params<ActivationParams>().actType; }
 
-// |x| on the piece that `at` selects. At 0 the pieces meet, and |x| has the slope 0 there, as its gradient says.
+// |x| on the piece that `at` selects. At 0 the pieces meet, and |x| has the slope 0 there, as in its gradient.
 template <class T> T magnitude(T x, T at) { return at < T{0} ? -x : at == T{0} ? T{0} : x; }
 
 // `at` selects the piece of relu and softsign; outside piece kernels it is x itself. NaN stays NaN.

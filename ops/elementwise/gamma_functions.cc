@@ -30,7 +30,7 @@ constexpr AttrSpec kAttrs[] = {
 
 // Series and recurrences such as those below converge only on part of the axis, and the number of steps depends on x.
 constexpr StringLiteral kNoFormula =
-    "is not in ONNX opset 18, and no finite formula in what it has gives the values for all x";
+    "is not in ONNX opset 18, and no finite formula of its operators is right for all x";
 
 // Even Bernoulli numbers B2, B4, …, B16.
 constexpr double kBernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
@@ -79,7 +79,8 @@ double cotangentDerivative(int64_t order, double x) {
   return value * std::pow(kPi, static_cast<double>(order + 1));
 }
 
-// The limit at a pole. For even n those from the two sides differ, and only a zero says by its sign which one is meant.
+// The limit at a pole. For even n those from the two sides differ, and only the sign of a zero determines which one is
+// meant.
 double atPole(int64_t order, double x) {
   if (std::isinf(x)) return NAN;
   if (order % 2 == 1) return INFINITY;

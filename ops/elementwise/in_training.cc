@@ -1,4 +1,4 @@
-// An operator that tells training form from inference form at run time. Tested by tests/ops/nn_ops_test.cc
+// An operator that distinguishes training form and inference form at run time. Tested by tests/ops/nn_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

@@ -182,7 +182,7 @@ constinit const OpDef kErfinv = [] {
   OpDef op = unary<[](auto x) { return inverseErf(static_cast<double>(x)); }>(
       {"erfinv", "_npx_erfinv"}, "the inverse of erf: erf(y) = x; ±∞ at ±1, NaN beyond", kWithinOne);
   op.gradient = gradientBy<kBackwardErfinv>;
-  op.irreducible = "is not in ONNX opset 18, and no finite formula in what it has gives the values for all x";
+  op.irreducible = "is not in ONNX opset 18, and no finite formula of its operators is right for all x";
   return op;
 }();
 

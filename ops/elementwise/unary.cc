@@ -1,7 +1,7 @@
 // Functions of one variable, element by element, and their gradients: powers, logarithms, and the common activations.
 //
 // Others are in trigonometric.cc, rounding.cc, special_functions.cc and gamma_functions.cc. Smooth functions are
-// written as formulas (functions.h); those with pieces, integers or gradients of their own are written out at the end.
+// written as formulas (functions.h); those with pieces, integers or special gradients are written out at the end.
 // Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/elementwise/scalar_params.h"
@@ -190,7 +190,7 @@ constinit const OpDef kAbs = {
     .piece = mapPiece<[](auto x, auto base) { return wrappingMul(x, SignOf()(base)); }>,
 };
 
-// dx = 0 · dy, as a node of its own because MXNet has one
+// dx = 0 · dy, as a separate node because MXNet has one
 constinit const OpDef kSign = {
     .name = "sign",
     .aliases = {"_sparse_sign", "_npi_sign"},

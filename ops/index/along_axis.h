@@ -1,4 +1,4 @@
-// Positions along an axis, held by a tensor of any type. Tested by tests/ops/ordering_ops_test.cc
+// Positions along an axis, in a tensor of any type. Tested by tests/ops/ordering_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"
@@ -13,8 +13,7 @@
 
 namespace gradc {
 
-/// The position on an axis of `length` elements that a number means: without its fraction, and at the end that it is
-/// beyond.
+/// The position on an axis of `length` elements that a number means: truncated, and clamped to the axis.
 template <class N> int64_t positionOf(N number, int64_t length) {
   // Unsigned numbers above the largest int64_t become negative ones.
   const int64_t position = convertNumber<int64_t>(number);

@@ -44,7 +44,7 @@ DimsBuffer withoutAxis(Dims whole, size_t axis, bool keeps) {
   return dims;
 }
 
-// The reverse: what such dimensions say about the data, which has `rank` axes.
+// The reverse: the dimensions of the data, which has `rank` axes, as far as they follow from such dimensions.
 DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
   DimsBuffer dims(part);
   if (part.size() < rank) dims.insert(dims.begin() + axis, kUnknownDim);
@@ -52,8 +52,8 @@ DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
   return dims;
 }
 
-// The index has the shape of the result with or without the axis, whatever keepdims says. Picking from a vector leaves
-// one element, of shape (1,), as in reductions.
+// The index has the shape of the result with or without the axis, for any keepdims. Picking from a vector leaves one
+// element, of shape (1,), as in reductions.
 void relatePick(ShapeInference &s, int64_t givenAxis, bool keepDims) {
   if (!s.in(0).hasRank()) return;
   const size_t rank = s.in(0).rank();

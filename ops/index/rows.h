@@ -35,7 +35,7 @@ inline int64_t indexOnAxis(int64_t number, int64_t axis, int64_t size, IndexMode
 }
 
 /// The number without its fraction, saturated to int64_t.
-template <class T> int64_t wholeNumber(T value) {
+template <class T> int64_t truncateToInt64(T value) {
   if constexpr (std::is_same_v<T, uint64_t>) return static_cast<int64_t>(std::min(value, uint64_t{INT64_MAX}));
   else return convertNumber<int64_t>(value);
 }
@@ -45,7 +45,7 @@ template <class F> void forEachNumber(const TensorRef &numbers, F visit) {
   dispatchNumeric(numbers.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *from = numbers.as<const T>();
-    for (int64_t i = 0, size = numbers.size(); i < size; ++i) visit(i, wholeNumber(from[i]));
+    for (int64_t i = 0, size = numbers.size(); i < size; ++i) visit(i, truncateToInt64(from[i]));
   });
 }
 
@@ -98,7 +98,7 @@ struct TupleIndices {
       for (int64_t j = 0; j < numTuples; ++j) {
         int64_t row = 0;
         for (size_t axis = 0; axis < axes.size(); ++axis) {
-          const int64_t index = wholeNumber(from[static_cast<int64_t>(axis) * stride + j]);
+          const int64_t index = truncateToInt64(from[static_cast<int64_t>(axis) * stride + j]);
           if (index < -axes[axis] || index >= axes[axis]) failIndex(index, static_cast<int64_t>(axis), axes[axis]);
           row = row * axes[axis] + (index < 0 ? index + axes[axis] : index);
         }
@@ -175,7 +175,7 @@ class RowGroups {
   int64_t *begin, *positions;
 };
 
-/// Rows and columns of a result; each element is computed on its own, so any division gives the same bits.
+/// Rows and columns of a result; each element is computed separately, so any division gives the same bits.
 struct RowRange {
   int64_t firstRow, lastRow, firstColumn, lastColumn;
 };

@@ -1,7 +1,7 @@
 // Slices picked along an axis: take, and Embedding, which is take from the rows of a table, with their gradients.
 //
 // Linear in the data; each backward operator is the adjoint, and each is the gradient of the other. Gradients are dense
-// whatever sparse_grad says. Tested by tests/ops/indexing_ops_test.cc, tests/ops/layer_ops_test.cc
+// for any sparse_grad. Tested by tests/ops/indexing_ops_test.cc, tests/ops/layer_ops_test.cc
 #include "ops/index/take.h"
 
 #include "ops/elementwise/elementwise.h"

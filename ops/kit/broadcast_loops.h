@@ -1,7 +1,7 @@
 // Loops between a tensor and one that broadcasts to it: sums down to the smaller, repetition up to the larger.
 //
-// Shapes are aligned at the last axis, as in NumPy. Sums run strictly left to right in float64 (integers in their own
-// type), so a result depends only on the operands. Tested by tests/ops/reduce_ops_test.cc
+// Shapes are aligned at the last axis, as in NumPy. Sums run strictly left to right in float64 (of integers in the
+// integer type), so a result depends only on the operands. Tested by tests/ops/reduce_ops_test.cc
 #pragma once
 
 #include "ir/base/number.h"
@@ -16,8 +16,8 @@ namespace gradc {
 
 template <class T> using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, T>;
 
-/// The walk over the axes of `whole` along which `part` has elements of its own (or, if not `keeps`, along which it is
-/// summed), with the strides of a tensor of shape `operand`.
+/// The walk over the axes of `whole` that `part` has (or, if not `keeps`, over those along which it is summed), with
+/// the strides of a tensor of shape `operand`.
 inline StridedWalk axesWalk(Dims whole, Dims part, Dims operand, bool keeps) {
   DimsBuffer own = broadcastStrides(whole, operand), dims, strides;
   const size_t missing = whole.size() - part.size();

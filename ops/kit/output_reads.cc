@@ -24,7 +24,7 @@ constexpr uint32_t bits(std::initializer_list<int> positions) {
 
 // Sorted by name. Of dy and the two operands of a bilinear function each gradient reads dy and the other operand; that
 // of an addend reads dy alone. Normalizations: dx reads everything, dgamma all but gamma, dbeta dy alone. Batch
-// normalization is not listed, because behind a relu its fast kernel computes that again.
+// normalization is not listed, because its fast kernel recomputes a relu that follows it.
 constexpr Row kRows[] = {
     {"_backward_Convolution", {bits({0, 2}), bits({0, 1}), bits({0})}},
     {"_backward_Deconvolution", {bits({0, 2}), bits({0, 1}), bits({0})}},

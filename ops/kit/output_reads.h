@@ -1,5 +1,5 @@
-// Which inputs the outputs of fused gradient operators depend on: what a tape keeps follows from the gradients it may
-// compute.
+// Which inputs the outputs of fused gradient operators depend on: what a tape has to save follows from the gradients it
+// may compute.
 //
 // A gradient operator of several inputs reads different operands for each: of y = A·B, dA reads B and dB reads A. Its
 // kernels run without the memory of the others (ir/rules/missing_inputs.h). Tested by

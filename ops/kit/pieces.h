@@ -22,7 +22,7 @@ template <size_t passed> void chooseAtBase(const PieceCall &call) {
   runOnInputs(call, in);
 }
 
-/// The operator's kernel on the inputs at the base point: comparisons keep the answer they gave there.
+/// The operator's kernel on the inputs at the base point: comparisons have the result that they have there.
 inline void holdAtBase(const PieceCall &call) { runOnInputs(call, call.base); }
 
 }  // namespace gradc

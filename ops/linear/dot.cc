@@ -125,8 +125,7 @@ constinit const OpDef kDot = {
 
 namespace {
 
-// The term of a zero gradient is left out; the operand that stands in for it only affects an output that is not
-// requested.
+// The term of a zero gradient is left out; the operand in its place only affects an output that is not requested.
 void gradientOfBackward(GradRule &g) {
   const Value dy = g.x(0), a = g.x(1), b = g.x(2);
   const bool hasU = !g.isZero(0), hasV = !g.isZero(1);

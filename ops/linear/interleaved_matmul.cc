@@ -54,7 +54,7 @@ class AttentionShapes {
   static void learn(int64_t &known, int64_t dim) { known = std::max(known, dim); }
   static int64_t times(int64_t dim, Dim factor) { return dim == kUnknownDim ? dim : (factor * dim).inShape(); }
 
-  // Learns `known` from `whole`, which must be `factor` times as much.
+  // Infers `known` from `whole`, which must be `factor` times as much.
   void read(int64_t whole, Dim factor, StringRef name, StringRef axis, ShapeRef shape, int64_t &known) {
     if (whole == kUnknownDim || s.hasFailed()) return;
     if (factor > whole ? whole != 0 : whole % factor.nearest() != 0)
@@ -305,7 +305,7 @@ void divideBySqrtDim(const KernelCall &call) {
 
 }  // namespace
 
-// A multiple of its input, and thus its own gradient.
+// A multiple of its input: the gradient is the same operator.
 constinit const OpDef kDivSqrtDim = {
     .name = "_contrib_div_sqrt_dim",
     .summary = "y = x/√d, d the length of the last axis",

@@ -50,7 +50,7 @@ template <class Out, class In> struct MatrixProducts {
   }
 };
 
-/// Attributes of `dot` and its relatives that say which operands are transposed.
+/// The text of the attributes transpose_a and transpose_b.
 inline llvm::StringRef transposeText(bool isTransposed) { return isTransposed ? "True" : "False"; }
 /// op(a) · op(b) by `dot` or `batch_dot`.
 inline Value emitProduct(RuleContext &rule, const OpDef &product, Value a, Value b, bool transposesA,

@@ -78,7 +78,7 @@ double logSum(double a, double b) {
 }
 
 // Labels and lengths of floating types are rounded, as MXNet rounds them.
-int64_t wholeNumber(const TensorRef &from, int64_t i) {
+int64_t roundToInt64(const TensorRef &from, int64_t i) {
   int64_t number = 0;
   dispatchNumeric(from.dtype, [&](auto zero) {
     const auto value = from.as<const decltype(zero)>()[i];
@@ -140,17 +140,17 @@ class Sequence {
 
  private:
   int64_t numSteps(const KernelCall &call) const {
-    return p.useDataLengths ? std::clamp<int64_t>(wholeNumber(call.in[2], n), 0, time) : time;
+    return p.useDataLengths ? std::clamp<int64_t>(roundToInt64(call.in[2], n), 0, time) : time;
   }
   int64_t numLabels(const KernelCall &call) const {
     const int64_t most = label.shape[1];
-    if (p.useLabelLengths) return std::clamp<int64_t>(wholeNumber(call.in.back(), n), 0, most);
+    if (p.useLabelLengths) return std::clamp<int64_t>(roundToInt64(call.in.back(), n), 0, most);
     int64_t count = 0;
     while (count < most && labelAt(count) != p.padding()) ++count;
     return count;
   }
 
-  int64_t labelAt(int64_t i) const { return wholeNumber(label, n * label.shape[1] + i); }
+  int64_t labelAt(int64_t i) const { return roundToInt64(label, n * label.shape[1] + i); }
   int64_t placeAt(int64_t s) const { return s % 2 == 0 ? blank : labelAt(s / 2); }
   bool isClass(int64_t c) const { return c >= 0 && c < classes; }
   /// Whether a path may come from the label before, without a blank between.

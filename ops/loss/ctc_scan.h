@@ -5,7 +5,7 @@
 
 namespace gradc {
 
-/// CTCLoss and, as output 0 of an operator of its own, its gradient as loops over the steps.
+/// CTCLoss and, as output 0 of a separate operator, its gradient as loops over the steps.
 void decomposeCtcLoss(DecomposeRule &d);
 void decomposeCtcLossGrad(DecomposeRule &d);
 

@@ -3,7 +3,7 @@
 // Per row with logits x, target distribution t and weight w (ops/loss/softmax_loss.h):
 //   loss = w · (ln Σ exp x[k] - Σ t[k] · x[k]), which is w · cross entropy(softmax x, t) where Σ t = 1;
 //   dx = w · (softmax x - t).
-// The gradient reads the input, so that its own derivative is right; MXNet's reads the output, and is what
+// The gradient reads the input, so that its derivative is right; MXNet's reads the output, and is what
 // `--dialect mxnet` writes. With out_grad the head gradient multiplies, as MXNet documents (D-27).
 // Tested by tests/ops/loss_ops_test.cc
 #include "ir/rules/grad_rule.h"

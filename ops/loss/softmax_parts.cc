@@ -108,7 +108,7 @@ void decomposeTarget(DecomposeRule &d) {
   d.y(0, d.emit(kReshapeLike, {target, d.x(0)}));
 }
 
-// Counts and quotients in float32, as MXNet has them.
+// Counts and quotients in float32, as in MXNet.
 void decomposeWeight(DecomposeRule &d) {
   const SoftmaxOutputParams &p = d.params<SoftmaxOutputParams>();
   const StringRef scale = d.number(static_cast<float>(p.gradScale));

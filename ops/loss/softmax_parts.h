@@ -16,7 +16,7 @@ inline int64_t classOf(double label) {
   return label > -kLimit && label < kLimit ? static_cast<int64_t>(label) : -(int64_t{1} << 62);
 }
 
-/// Probabilities that softmax_cross_entropy takes for 0 count as this; in single precision, as MXNet has it.
+/// The least probability in softmax_cross_entropy, in single precision as in MXNet.
 inline constexpr double kLeastProbability = 1e-8f;
 
 /// 1 where the index along the last axis of data is the label's class, else 0; labels have the other axes.

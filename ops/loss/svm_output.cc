@@ -3,7 +3,7 @@
 // With t = 1 for the label's class and −1 for every other one, m = margin − t · x:
 //   squared hinge (default)  loss = reg · Σ max(0, m)²    dx = −2 · reg · t · max(0, m)
 //   hinge (use_linear)       loss = reg · Σ max(0, m)     dx = −reg · t where m > 0, else 0
-// A label out of range matches no class. The gradient reads the input, so that its own derivative is right;
+// A label out of range matches no class. The gradient reads the input, so that its derivative is right;
 // MXNet's reads the output, which has the same values. Tested by tests/ops/network_ops_test.cc
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"

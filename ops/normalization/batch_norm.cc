@@ -108,7 +108,7 @@ AxisRows channelsOf(const KernelCall &call) {
 }
 
 bool hasBatchForm(const NodeKind &kind) { return !kind.params<BatchNormParams>().useGlobalStats; }
-// An empty batch has no statistics: the moving ones are in use, and stay as they are.
+// An empty batch has no statistics: the moving ones are used, and do not change.
 bool usesBatch(const KernelCall &call, const AxisRows &rows) {
   return call.isTraining && hasBatchForm(*call.kind) && rows.count() > 0;
 }

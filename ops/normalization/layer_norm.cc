@@ -154,9 +154,9 @@ void backward(const KernelCall &given) {
 }
 
 // Reductions along and across the axis on behalf of one node.
-class Rows {
+class RowSums {
  public:
-  explicit Rows(RuleContext &rule) : rule(rule), axis(rule.number(rule.params<LayerNormParams>().axis)) {}
+  explicit RowSums(RuleContext &rule) : rule(rule), axis(rule.number(rule.params<LayerNormParams>().axis)) {}
 
   Value sum(Value v) { return rule.emit(kSum, {v}, {{"axis", axis}, {"keepdims", "True"}}); }
   Value mean(Value v) { return rule.emit(kMean, {v}, {{"axis", axis}, {"keepdims", "True"}}); }
@@ -173,7 +173,7 @@ class Rows {
 
 void decomposeBackward(DecomposeRule &d) {
   const Value dy = d.x(0), x = d.x(1), deviation = d.x(4);
-  Rows rows(d);
+  RowSums rows(d);
   if (d.wants(2)) d.y(2, rows.across(dy));
   if (!d.wants(0) && !d.wants(1)) return;
   const Value normal = rows.normal(x, d.x(3), deviation);
@@ -203,7 +203,7 @@ constinit const OpDef kBackwardLayerNorm = {
 // The gradient through the statistics, from theirs, dm and ds: (dm + x̂·ds)/n, because d m = 1/n and d s = x̂/n.
 Value throughStatistics(GradRule &g) {
   const Value x = g.x(0);
-  Rows rows(g);
+  RowSums rows(g);
   const Value count = rows.sum(g.emit(kOnesLike, {x}));
   Value total;
   if (!g.isZero(1)) total = g.emit(kBroadcastLike, {g.emit(kElemwiseDiv, {g.dy(1), count}), x});
@@ -220,7 +220,7 @@ void layerNormGradient(GradRule &g) {
 
 void decomposeForward(DecomposeRule &d) {
   const Value x = d.x(0);
-  Rows rows(d);
+  RowSums rows(d);
   const Value mean = rows.mean(x), centred = d.emit(kBroadcastSub, {x, mean});
   const StringRef eps = d.number(d.params<LayerNormParams>().eps);
   const Value variance = rows.mean(d.emit(kSquare, {centred}));

@@ -1,9 +1,9 @@
 // Local response normalisation across channels, with its fused gradient.
 //
 // The hidden output is the norm n = knorm + α/nsize · W(x²), W the sum over a window of nsize channels around each. The
-// window is symmetric, so W is its own adjoint: one operator serves every order. Differentiating the gradient reaches
-// n, so the rule of LRN adds the gradient through it. Factors are rounded to single precision, as MXNet holds them.
-// Tested by tests/ops/layer_ops_test.cc
+// window is symmetric, so W is self-adjoint: one operator serves every order. Differentiating the gradient reaches n,
+// so the rule of LRN adds the gradient through it. Factors are rounded to single precision, as MXNet holds them. Tested
+// by tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

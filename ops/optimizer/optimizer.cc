@@ -1,8 +1,8 @@
 // Steps of optimizers: the new value of a weight from its gradient, with the optimizer's states overwritten.
 //
 // These are MXNet 1.9.1's operators with MXNet's attributes. The learning rate is an attribute, hence fixed in the
-// graph, and so is the number of the step where an operator depends on it. But what changes from step to step is data,
-// not structure: each operator has a sibling `_scheduled_…` of our own with inputs instead, `lr`, times the attribute
+// graph, and so is the number of the step where an operator depends on it. So that one graph serves all steps, each
+// operator has a sibling `_scheduled_…`, which MXNet lacks, with the inputs `lr`, multiplied by the attribute
 // rate_factor, and `t`, counted from 1.
 // Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
 // MXNet's AdaGrad takes only row-sparse gradients, so `_adagrad_update` is ours: the step of its Python optimizer.

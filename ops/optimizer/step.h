@@ -112,7 +112,7 @@ template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTa
   return {lr, static_cast<T>(rescale), correction(p.beta1), correction(p.beta2), isScheduled};
 }
 
-/// The same in a decomposition, with whatever else its step needs.
+/// The same in a decomposition, with the other operands of the step.
 class StepRule {
  public:
   explicit StepRule(DecomposeRule &d);

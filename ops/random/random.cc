@@ -107,7 +107,7 @@ template <class D> constexpr OpDef like(StringRef name, StringRef summary, Array
 
 }  // namespace
 
-// Draw i of this node is draw i of any other random operator in its place.
+// Draw i depends only on the key and i: any other random operator in the place of this node has the same draws.
 constinit const OpDef kUniformLike = {
     .name = "_uniform_like",
     .summary = "float64 numbers drawn from [low, high) in the shape of data, of which only the shape is used",

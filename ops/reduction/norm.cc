@@ -114,8 +114,7 @@ void normBackward(const KernelCall &call) {
   repeatedKernel<[](auto dy, auto x, auto y) { return y == decltype(y)(0) ? y : dy * (x / y); }>(call);
 }
 
-// Where the norm is 0 at the base point, the gradient is dy * x, as the decomposition has it: 0 there, with the slope
-// dy.
+// Where the norm is 0 at the base point, the gradient is dy * x, as in the decomposition: 0 there, with the slope dy.
 void normBackwardPiece(const PieceCall &call) {
   const NormParams &p = call.params<NormParams>();
   if (p.ord == 1) return chooseAtBase<0>(call);

@@ -46,7 +46,7 @@ void meanKernel(const KernelCall &call) {
 }
 
 // dx = dy repeated over the reduced axes, divided by `isMean ? elements per sum : 1`.
-void repeatHead(const KernelCall &call, bool isMean) {
+void repeatHeadKernel(const KernelCall &call, bool isMean) {
   if (!call.wants(0)) return;
   DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
   const TensorRef dy{call.in[0].data, call.in[0].dtype, part};
@@ -109,7 +109,7 @@ template <const OpDef &Forward, bool isMean> constexpr OpDef totalGradient(Strin
   OpDef op = reductionGradient(name, summary);
   op.inputs = {"dy"};
   op.gradient = [](GradRule &g) { g.dx(0, g.emit(Forward, {g.dy(0)}, g.attrs())); };
-  op.kernel = [](const KernelCall &call) { repeatHead(call, isMean); };
+  op.kernel = [](const KernelCall &call) { repeatHeadKernel(call, isMean); };
   return op;
 }
 
@@ -206,7 +206,7 @@ constinit const OpDef kBroadcastLike = {
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
-          // MXNet sums with its reduction kernel, whose attributes must say that the axes stay.
+          // MXNet sums with its reduction kernel, whose attributes must state that the axes are kept.
           g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },

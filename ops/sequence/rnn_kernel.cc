@@ -195,7 +195,7 @@ class Run {
     return layerOutput + (time * s.batch + n) * s.width() + cell.direction * s.output;
   }
 
-  // Beyond the end of a sequence the states stay as they are, and the output is 0.
+  // Beyond the end of a sequence the states do not change, and the output is 0.
   void runStep(const RnnCell &cell, int64_t step, int64_t n) const {
     const int64_t time = cell.timeOf(s, step), kept = stepAt(cell, step, n);
     double *output = outputAt(cell, inputOf(cell.layer + 1), time, n);

@@ -101,7 +101,7 @@ class ScannedRnn {
   Value matricesOf(const RnnCell &cell);
   Value matrix(Value vector, int64_t begin, int64_t end, int64_t rows);
   CellValues parametersOf(const RnnCell &cell);
-  /// The output of all steps, (time, batch, output). Beyond the end of a sequence the states stay as they are, and the
+  /// The output of all steps, (time, batch, output). Beyond the end of a sequence the states do not change, and the
   /// output is 0.
   Value runCell(const RnnCell &cell, Value rows);
   Value finish(ScanBuilder &scan, const Step &step, Value output, Value hidden, CellRun &kept);

@@ -39,7 +39,7 @@ Error checkBroadcastAxis(const OpDef &, void *params) {
                                               Twine(given.size.size()) + ", expected the same number");
 }
 
-// `lengths` of the output, unknown for axes that stay as they are.
+// `lengths` of the output, unknown for axes that are not repeated.
 void stateLengths(ShapeInference &s, Dims lengths) {
   DimsBuffer in(s.in(0).dims()), out(in);
   for (size_t axis = 0; axis < in.size(); ++axis) {
@@ -85,7 +85,7 @@ StridedView repeatedView(const NodeKind &, Dims whole, Dims part) {
   return {DimsBuffer(part), broadcastStrides(part, whole), 0};
 }
 
-// MXNet sums with its reduction kernel, whose attributes must say that the axes stay.
+// MXNet sums with its reduction kernel, whose attributes must state that the axes are kept.
 void sumBack(GradRule &g) {
   g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
 }

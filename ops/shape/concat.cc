@@ -259,7 +259,7 @@ SmallVector<int64_t, 8> knownBounds(DecomposeRule &d, size_t numParts) {
 }
 
 // Part `index` of v by its bounds; invalid where they are unknown or the part is empty.
-Value sliceOf(DecomposeRule &d, size_t index, ArrayRef<int64_t> bounds) {
+Value partAt(DecomposeRule &d, size_t index, ArrayRef<int64_t> bounds) {
   if (index + 1 >= bounds.size() || bounds[index] == bounds[index + 1]) return Value();
   const StringRef axis = d.number(d.params<ConcatParams>().dim);
   const StringRef begin = d.number(bounds[index]), end = d.number(bounds[index + 1]);
@@ -295,7 +295,7 @@ constinit const OpDef kBackwardConcat = {
           for (int64_t i = 0; i < params.numArgs; ++i) {
             if (!d.wants(i)) continue;
             // A node for each part that reads all of them would be quadratic.
-            Value part = sliceOf(d, static_cast<size_t>(i), bounds);
+            Value part = partAt(d, static_cast<size_t>(i), bounds);
             if (!part.isValid())
               part = d.emit(kConcatPart, values, d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}}));
             d.y(i, part);
@@ -315,7 +315,7 @@ void cutOut(DecomposeRule &d) {
   const ConcatParams &params = d.params<ConcatParams>();
   const StringRef axis = d.number(params.dim);
   const size_t index = static_cast<size_t>(params.index);
-  if (Value part = sliceOf(d, index, knownBounds(d, index + 1)); part.isValid()) return d.y(0, part);
+  if (Value part = partAt(d, index, knownBounds(d, index + 1)); part.isValid()) return d.y(0, part);
   SmallVector<Value, 8> parts;
   for (size_t i = 0; i <= index; ++i) parts.push_back(d.x(1 + i));
   const StringRef count = d.number(static_cast<int64_t>(parts.size()));

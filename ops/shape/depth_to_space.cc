@@ -1,7 +1,7 @@
 // Blocks of pixels as channels and back: space_to_depth, depth_to_space.
 //
 // Channel (i·b + j)·C + c of an image of depth is channel c of an image of space, at pixels (h·b + i, w·b + j). Each
-// operator undoes the other and is its gradient. Tested by tests/ops/network_ops_test.cc
+// operator is the inverse of the other, and its gradient. Tested by tests/ops/network_ops_test.cc
 #include "ops/shape/depth_to_space.h"
 
 #include "ir/rules/grad_rule.h"

@@ -1,4 +1,4 @@
-// Reshape and its relatives that add or drop axes of one element; the bytes stay as they are.
+// Reshape and operators that add or drop axes of one element; the bytes do not change.
 //
 // Not here: reshape_like and Flatten (ops/shape/shape_ops.cc). Tested by tests/ops/movement_ops_test.cc
 #include "ir/base/error.h"

@@ -98,7 +98,7 @@ template <class T> void placeAs(const TensorRef &whole, const TensorRef &part, c
   });
 }
 
-// Axes of the part split into those with positions of their own and those that repeat.
+// Axes of the part split into those with a stride and those that repeat.
 struct ScatterAxes {
   DimsBuffer ownDims, wholeStrides, partStrides;
   DimsBuffer repeatedDims, repeatedStrides;

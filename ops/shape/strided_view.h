@@ -17,7 +17,7 @@ struct StridedView {
   int64_t offset = 0;
 };
 
-/// A view of all of `whole`, in its own order.
+/// A view of all of `whole`, in row-major order.
 inline StridedView wholeView(Dims whole) { return {DimsBuffer(whole), contiguousStrides(whole), 0}; }
 
 /// part = whole through the view, for elements of any type.

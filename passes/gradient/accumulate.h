@@ -22,7 +22,7 @@ class Accumulators {
   uint32_t slot(Value v) const {
     return v.node.value < numBase ? base.entry(v).value : extraBegin[v.node.value - numBase] + v.index;
   }
-  /// Gives the outputs of nodes [first, last) of the builder slots of their own.
+  /// Adds slots for the outputs of nodes [first, last) of the builder.
   void addSlots(uint32_t first, uint32_t last);
 
   /// Appends a contribution; zero-ops are dropped unless the policy keeps them.
@@ -30,8 +30,8 @@ class Accumulators {
   bool isEmpty(uint32_t slot) const { return !slots[slot].first.isValid(); }
   /// After `aggregate`, the sum; else the first contribution, if any.
   Value first(uint32_t slot) const { return slots[slot].first; }
-  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value.
-  /// For a tapped entry it is the output of the tap.
+  /// The sum of the contributions (AGG-01, -03, -04), for a tapped entry the output of the tap; invalid when there are
+  /// none. Later calls return the same value.
   Value aggregate(Value entry);
   /// Makes the gradient of this entry of the base pass a tap.
   void tap(Value entry) { taps.try_emplace(base.entry(entry).value); }

@@ -71,8 +71,8 @@ class BodyDifferentiation {
     return Error::success();
   }
 
-  // Whether a gradient operator, taken apart, reads what its forward node reads or yields, as CTCLoss's does: at a
-  // higher order, or in the operators of a host. Its decomposition is run on placeholders.
+  // Whether the decomposition of a gradient operator reads inputs or outputs of its forward node, as CTCLoss's does: at
+  // a higher order, or in the operators of a host. Its decomposition is run on placeholders.
   // Not inlined, like `separate`: what they hold would be in a frame that each level of nested bodies has on the stack.
   LLVM_ATTRIBUTE_NOINLINE bool readsForward(const KindRef &backward, const KindRef &forward) {
     if (!backward->op->decompose || forward->numInputs == NodeKind::kAnyInputs) return false;
@@ -89,7 +89,7 @@ class BodyDifferentiation {
     return known->second;
   }
 
-  // Others are there for their shapes alone.
+  // Others are only for their shapes.
   void findForwardReads() {
     const Graph &graph = combined.graph;
     givesValues.resize(graph.numNodes());
@@ -104,7 +104,7 @@ class BodyDifferentiation {
 
   static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
 
-  // Whether it draws the random numbers of its forward node again; other backward operators read what that node kept.
+  // Whether it draws the random numbers of its forward node again; other backward operators read what that node saved.
   static bool drawsAgain(const NodeKind &kind) { return kind.draws && kind.op->flags.isBackward; }
 
   /// Where a node of the body is in the combined graph.
@@ -144,7 +144,7 @@ class BodyDifferentiation {
     const NodeKind &kind = graph.kind(n);
     SmallVector<Value, 8> operands;
     ArrayRef<Value> given = graph.inputs(n);
-    // The gradient of a head has the head's shape anyway, so the node that tells inference about it is not needed.
+    // The gradient of a head has the head's shape anyway, so the node that states this for inference is not needed.
     if (!isForward(n) && kind.op == ctx.ops.wellKnown.identityLike && isForward(given[1].node))
       return rewriter.replace(n, rewriter(given[0]), {});
     for (size_t i = 0; i < given.size(); ++i) {

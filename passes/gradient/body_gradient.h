@@ -13,8 +13,8 @@ namespace gradc {
 struct BodyRequest {
   std::vector<uint32_t> heads;   // whose gradients are given, ascending
   std::vector<uint32_t> inputs;  // whose gradients are requested, ascending
-  /// By input of the body: whether the gradient receives it again, as it does operands and rows of operands. Any other
-  /// input that is read has to be among the heads.
+  /// By input of the body: whether the body of the gradient has it as an input too, as it has operands and rows of
+  /// operands. Any other input that is read has to be among the heads.
   std::vector<bool> isGivenAgain;
   /// By head: whether an output of the node has its value at each step, so that it can be read from there.
   std::vector<bool> isReadable;
@@ -22,7 +22,7 @@ struct BodyRequest {
 };
 
 struct DifferentiatedBody {
-  Graph forward;          // the body with heads added after its own; ids and the order of inputs are the body's
+  Graph forward;          // the body with heads added at the end; ids and the order of inputs are the body's
   size_t numAdded = 0;    // number of these heads
   BodyGradient gradient;  // toward every requested input
 };
@@ -30,8 +30,8 @@ struct DifferentiatedBody {
 /// The differentiated bodies of one gradient pass: each body is differentiated once per request.
 class BodyGradients {
  public:
-  /// Differentiates a body. Gradients read forward values from what the body yielded and never recompute them; a fused
-  /// backward operator keeps its forward node next to it for inference, but that node does not run.
+  /// Differentiates a body. Gradients read forward values from what the body yielded and never recompute them; the
+  /// forward node of a fused backward operator is copied for inference, but does not run.
   ///
   /// Errors of buildGradient for the body, unchanged; UnsupportedOption if a backward operator draws the random numbers
   /// of its forward node again.

@@ -35,7 +35,7 @@ class FluidNames {
   void nameRest();
 
  private:
-  /// The variable Fluid would have for the entry: "x", "s:1"; empty for a value without a name.
+  /// The name that Fluid would give the entry: "x", "s:1"; empty for a value without a name.
   std::string variable(Value entry) const;
   bool isOpen(NodeId n) const { return n.value >= numBase && builder.name(n).empty(); }
   void name(NodeId n, const std::string &wanted);

@@ -1,6 +1,6 @@
 // The driver of reverse-mode differentiation, and its first phase, head gradients (§4). Phases: check the request, let
-// loops yield what their gradients read, select what carries, make head gradients, walk backwards applying rules,
-// answer the request, freeze.
+// loops yield what their gradients read, select what carries, make head gradients, walk backwards applying rules, make
+// the requested gradients, freeze.
 // Tested by tests/passes/gradient/gradient_test.cc, tests/passes/gradient/gradient_heads_test.cc
 #include "passes/gradient/body_gradient.h"
 #include "passes/gradient/checks.h"

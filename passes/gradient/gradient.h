@@ -77,7 +77,7 @@ struct GradientRequest {
   std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
   std::vector<Value> stop;               // STOP-03: these entries are constants
   /// HOOK-02: the gradient of each of these entries, with all contributions summed up, passes one `wellKnown.tap` node.
-  /// All readers of the gradient read the tap: rules, and the answer for an x or a retained entry (HOOK-03). A
+  /// All readers of the gradient read the tap: rules, and the head for an x or a retained entry (HOOK-03). A
   /// structurally zero gradient has no tap.
   std::vector<Value> taps;
 };
@@ -94,16 +94,16 @@ struct GradientOptions {
   NamingStyle naming = NamingStyle::Unique;
   uint32_t sumCap = 8;  // P-08; NamingStyle::Nnvm has only n-ary sums (AGG-07)
   ChainPolicy chain = ChainPolicy::FromCap;
-  /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
-  /// so do their gradients; runs of the emitted graph should use the same form.
+  /// Recorded as `grad_mode`. Batch norm and dropout decide between training and inference when they run, and so do
+  /// their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
   /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an
   /// axis.
   const Inference *inference = nullptr;
   /// Factor of every first-order gradient: applied to the implied head gradient of a y without a seed, and to the
-  /// gradients of an operator that stands for a loss, which does not read its head gradient. Finite and above 0.
+  /// gradients of an operator that is a loss and thus does not read its head gradient. Finite and above 0.
   double lossScale = 1;
-  bool gradientOnly = false;             // --emit gradient: heads are only the gradients
+  bool gradientOnly = false;             // heads are only the gradients
   GradientListener *listener = nullptr;  // called for every emitted node, at every order
 };
 
@@ -141,7 +141,7 @@ struct GradientResult {
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
-/// Targets of `--wrt all`: arguments (not aux) that can carry gradient; the others are listed by name with a reason.
+/// All arguments (not aux) that can carry gradient; the others are listed by name with a reason.
 struct AllTargets {
   std::vector<GradientTarget> targets;
   std::vector<std::string> skipped;

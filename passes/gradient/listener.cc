@@ -37,8 +37,8 @@ std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &genera
 
 }  // namespace
 
-void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, ArrayRef<GradientOf> gradients,
-                  const WellKnownOps &ops) {
+void notifyListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, ArrayRef<GradientOf> gradients,
+                    const WellKnownOps &ops) {
   const Graph &graph = frozen.graph;
   BitVector generated = generatedNodes(frozen, numBase);
   std::vector<Value> of = gradientEntries(frozen, generated, gradients, ops);

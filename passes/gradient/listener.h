@@ -14,7 +14,7 @@ struct GradientOf {
 
 /// Calls the listener for every node of `frozen` that is not among the first `numBase` of the builder, in id order.
 /// Operands of sums are gradients of the same entry.
-void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase,
-                  llvm::ArrayRef<GradientOf> gradients, const WellKnownOps &ops);
+void notifyListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase,
+                    llvm::ArrayRef<GradientOf> gradients, const WellKnownOps &ops);
 
 }  // namespace gradc

@@ -3,8 +3,8 @@
 // In the unique style (NAME-09) a name that is taken gets a counter. Most generated names need no look-up: a *regular*
 // name is the name of a base node followed by a marker that no base name contains. As long as the base's names are
 // distinct and free of markers, regular names are distinct from each other and from all others, and for the rest a hash
-// shows whether a name may have been given before. At the first doubt (a gradient graph differentiated again, equal
-// names, equal hashes) all names go into one set of strings, and every further one is looked up in it.
+// shows whether a name may have been given before. When uniqueness is not certain (a gradient graph differentiated
+// again, equal names, equal hashes) all names go into one set of strings, and every further one is looked up in it.
 #pragma once
 
 #include "ir/base/dense_map.h"

@@ -186,7 +186,7 @@ Error inheritAttrs(Emission &e) {
 
 Error callListener(Emission &e) {
   if (GradientListener *listener = e.state.options.listener)
-    tellListener(*listener, e.frozen, e.state.numBase, e.gradients, e.state.ctx.ops.wellKnown);
+    notifyListener(*listener, e.frozen, e.state.numBase, e.gradients, e.state.ctx.ops.wellKnown);
   return Error::success();
 }
 

@@ -5,7 +5,7 @@
 
 namespace gradc {
 
-/// Makes the answer for every requested entry and freezes the graph; consumes the builder of `state`. E-01, E-05 and
+/// Makes the gradient of every requested entry and freezes the graph; consumes the builder of `state`. E-01, E-05 and
 /// errors of freezing.
 llvm::Expected<GradientResult> finishGradient(GradientState &state);
 

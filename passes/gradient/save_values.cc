@@ -1,5 +1,5 @@
 // Which gradients are requested of a body is a fixpoint over its states: a state matters when its gradient can be other
-// than zero and leads to something that is requested. Tested by tests/passes/gradient/loop_gradient_test.cc
+// than zero and contributes to a gradient that is requested. Tested by tests/passes/gradient/loop_gradient_test.cc
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"
@@ -159,8 +159,8 @@ LLVM_ATTRIBUTE_NOINLINE BodyRequest requestOf(const NodeKind &kind, uint32_t b, 
 
 // From the first gradient on, a node also yields its decision or number of steps; otherwise it changes only if heads
 // are added.
-LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added,
-                                                     ArrayRef<Graph> bodies) {
+LLVM_ATTRIBUTE_NOINLINE Expected<KindRef> savingNodeKind(Context &ctx, const KindRef &handle, const std::string &added,
+                                                         ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
   const std::optional<StringRef> known = kind.attrs.get(kSavedKey);
   const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
@@ -226,8 +226,8 @@ class Saving {
     }
   }
 
-  // By entry: whether its gradient leads to an x by rules that do not give zeros by definition. Otherwise a loop would
-  // save what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
+  // By entry: whether an x is reached from its gradient by rules that do not give zeros by definition. Otherwise a loop
+  // would save what only a gradient reads that is dropped later, as the second one through the ones_like of a head.
   void findUseful(const GradientRequest &request) {
     isUseful.resize(graph.numEntries());
     const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
@@ -316,7 +316,7 @@ Expected<SavingNode> saveBodies(Context &ctx, const KindRef &handle, const BitVe
     }
     added += std::to_string(numAdded) + ",";
   }
-  Expected<KindRef> saving = savingKind(ctx, handle, added, bodies);
+  Expected<KindRef> saving = savingNodeKind(ctx, handle, added, bodies);
   if (!saving) return saving.takeError();
   made.kind = *saving;
   return made;

@@ -19,7 +19,7 @@ class Selection {
   Selection(const Graph &graph, const GradientRequest &request, const GradientOptions &options);
 
   bool carries(EntryId e) const { return carrying[e.value]; }
-  /// No contribution may enter: no_grad, or a node marked so (NG-01).
+  /// No contribution may enter: an entry of noGrad, or of a node that is marked (NG-01).
   bool isCut(EntryId e) const { return hasCuts && cut[e.value]; }
   /// Receives contributions, but passes nothing to its producer (stop).
   bool isStopped(EntryId e) const { return hasStops && stopped[e.value]; }

@@ -1,5 +1,5 @@
-// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), answers
-// to the request and the emitted graph (results.cc). Tested by tests/passes/gradient/gradient_test.cc
+// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), the
+// requested gradients and the emitted graph (results.cc). Tested by tests/passes/gradient/gradient_test.cc
 #pragma once
 
 #include "passes/gradient/accumulate.h"

@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// The order of the gradients of these y: one more than the highest order among them. `table` has the orders of an
-/// emitted graph's heads; other entries count as its highest order if their node is generated, else as order 0.
+/// The order of the gradients of these y: one more than the highest order among them. `table` gives the orders of an
+/// emitted graph's heads; other entries have its highest order if their node is generated, else order 0.
 uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> &table,
                          llvm::ArrayRef<GradientHead> heads);
 

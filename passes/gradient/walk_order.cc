@@ -88,7 +88,7 @@ std::vector<NodeId> walkOrder(const Graph &graph, const WellKnownOps &ops) {
     if (placed[n.value]) continue;
     walk.push_back(n);
     // The running sums below have no other reader. The first term of a sum may be an addition as well; at the end of a
-    // chain it cannot be told from a running sum, so an n-ary sum is walked with it too.
+    // chain it looks like a running sum, so an n-ary sum is walked with it too.
     while ((graph.op(n) == ops.add || graph.op(n) == ops.sum) && beginsWithAddition(n)) {
       n = graph.inputs(n)[0].node;
       placed.set(n.value);

@@ -5,12 +5,10 @@
 
 namespace gradc {
 
-/// All nodes, readers before what they read. At the first order that is descending id. The ids of a gradient graph
-/// depend on the form of its sums, through the control dependencies of a chain (AGG-05) and the places of its running
-/// sums. So that the terms of a sum of the next order have the same order for every `sumCap`, and whatever unknown
-/// operators are in the rest of the graph (RUN-02), this reverses a search from the heads along data edges only, in
-/// which heads that depend on an unknown operator come last, and visits a chain of `add` (`_grad_add`) at once, like a
-/// single `sum` (`add_n`). Linear.
+/// All nodes, readers before what they read, in linear time. At the first order that is descending id. At higher orders
+/// ids would depend on `sumCap`, through the chains of sums (AGG-05), so this reverses a search from the heads along
+/// data edges, in which heads that depend on an unknown operator come last (RUN-02) and a chain of `add` (`_grad_add`)
+/// is visited at once, like a single `sum` (`add_n`).
 std::vector<NodeId> walkOrder(const Graph &graph, const WellKnownOps &ops);
 
 }  // namespace gradc

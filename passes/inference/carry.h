@@ -9,16 +9,16 @@ namespace gradc {
 /// Nothing is known of the graph; shapes are to be in this table.
 Inference unknownInference(const Graph &graph, std::shared_ptr<const ShapeTable> shapes);
 
-/// Sets what is known of an entry to what `from`, whose shapes are in the same table, knows of one.
+/// Copies what is known of entry `of` in `from`, whose shapes are in the same table, to `entry`.
 void setEntry(Inference &to, EntryId entry, const Inference &from, EntryId of);
 
 /// By node of a rewritten graph of `numNodes` nodes: output 0 of the node that it was, invalid for an added one.
 /// `newId` by node of the old graph, invalid for those that are gone.
 std::vector<Value> sourcesOf(llvm::ArrayRef<NodeId> newId, uint32_t numNodes);
 
-/// What `known` says of entries of `before`, for the entries of `now`: those of node n have what is known from the
-/// entry `source[n]` on, as far as both nodes have outputs, and the others are unknown. Shapes are in the same table;
-/// nothing is carried for bodies.
+/// What is known of the entries of `before`, carried over to the entries of `now`: outputs of node n get what is known
+/// of the entry `source[n]` and the outputs after it, and others are unknown. Shapes are in the same table; nothing is
+/// carried for bodies.
 Inference carry(const Inference &known, const Graph &before, const Graph &now, llvm::ArrayRef<Value> source);
 
 /// What is known of the variables, as hints.

@@ -1,5 +1,5 @@
 // What must hold between a y and its head gradient: shapes are equal (E-38), types are of one class (E-39), and a y
-// whose ones are implied under HeadPolicy::Scalar has one element (E-03).
+// without a seed has one element under HeadPolicy::Scalar (E-03).
 //
 // A request is checked with the shapes known so far. Pairs that are not fully known yet go into the table of the
 // emitted graph, so that the next inference with more shapes gives the same error.
@@ -10,10 +10,10 @@
 
 namespace gradc {
 
-/// Checks what `inference`, which is of `graph`, knows of the pair.
+/// Checks what is known of the pair; `inference` is of `graph`.
 llvm::Error checkHeadPair(const Graph &graph, const Inference &inference, HeadPair pair);
 
-/// Whether the inference knows everything that has to be checked of the pair.
+/// Whether everything that has to be checked of the pair is known.
 bool isFullyChecked(const Graph &graph, const Inference *inference, HeadPair pair);
 
 /// `checkHeadPair` for all pairs in the graph's table.

@@ -30,21 +30,21 @@ struct InferRequest {
   std::vector<DTypeHint> dtypes;
 };
 
-/// Shapes of the graph's arguments in their order (listInputs), as a host that counts them has it (INF-06); of those
-/// without a shape nothing is said. TooManyHints (E-52) for more shapes than arguments.
+/// Hints from shapes of the graph's arguments in the order of listInputs (INF-06); arguments without a shape get no
+/// hint. TooManyHints (E-52) for more shapes than arguments.
 llvm::Expected<InferRequest> shapesInOrder(const Graph &graph, llvm::ArrayRef<DimsBuffer> shapes);
 
 struct InferOptions {
   /// Unknown parts at the end are an error (E-58) unless allowed.
   bool allowUnknown = false;
-  /// Every floating entry becomes this type (`run --dtype float64`). A 16-bit type only replaces defaultFloat and the
-  /// floating types of an annotation: what operators and attributes keep in float32 stays so.
+  /// Every floating entry becomes this type. A 16-bit type only replaces defaultFloat and the floating types of an
+  /// annotation: what operators and attributes keep in float32 stays so.
   std::optional<DType> floatAs;
   /// Type of floating variables that nothing determines.
   DType defaultFloat = DType::Float32;
   UnknownDim unknownDim = UnknownDim::Auto;
-  /// Inference of a graph whose nodes are the first of this one (INF-11). Its entries are taken as they are and never
-  /// refined, and hints for them are ignored; only later nodes are visited, and only their unknown entries are counted.
+  /// Inference of a graph whose nodes are the first of this one (INF-11). Its entries are final, and hints for them are
+  /// ignored; only later nodes are visited, and only their unknown entries are counted.
   const struct Inference *forward = nullptr;
 };
 

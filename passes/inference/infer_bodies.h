@@ -54,7 +54,7 @@ class BodyInferrer {
   using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, const BodyFlow *, std::vector<Element>>,
                         std::shared_ptr<const Row<Element>>>;
   template <class Element> Rows<Element> &rows();
-  /// What two observers know of one entry; `known` if they contradict each other, which the operator's function
+  /// What is known of one entry from two places; `known` if they contradict each other, which the operator's function
   /// reports.
   template <class Element> Element merged(Element known, Element other);
   /// Sets the entries of the variables.

@@ -1,4 +1,4 @@
-// What inference refuses. `firstNode`: nodes before it are given and not looked at. Tested by
+// What inference refuses. `firstNode`: nodes before it were inferred already and are not examined. Tested by
 // tests/passes/infer_test.cc
 #pragma once
 

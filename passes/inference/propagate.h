@@ -1,7 +1,7 @@
 // The worklist both shape and dtype inference run on: one forward sweep in id order, then only what is unfinished.
 //
 // A node is finished when every entry it touches is fully known after a visit; known entries never change, so finished
-// nodes need no second look. An unfinished node is queued again whenever an entry it touches becomes more precise, so
+// nodes are not visited again. An unfinished node is queued again whenever an entry it touches becomes more precise, so
 // the whole is linear in nodes + edges (times the rank). Nodes that touch many entries wait until no other node is
 // queued, so that refinements that arrive one entry at a time are handled in one visit. Entries a node touches: inputs,
 // outputs and, for a fused backward node, the entries of its forward node it takes attributes from.
@@ -9,7 +9,7 @@
 // `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both
 // spans), and take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
 //
-// Entries can be tied: each takes what is known of the other. A tie has a number after those of the nodes.
+// Entries can be tied: each takes what is known of the other. Ties are numbered after the nodes.
 #pragma once
 
 #include "passes/inference/backward_link.h"
@@ -29,13 +29,13 @@ template <class Lattice> class Propagation {
   Propagation(const Graph &graph, Lattice &lattice, RuleSummaries &summaries, EntryMap<Element> &entries)
       : graph(graph), lattice(lattice), summaries(summaries), entries(entries) {}
 
-  /// Leaves the entries of the first `numNodes` nodes as they are (INF-11).
+  /// Never changes the entries of the first `numNodes` nodes (INF-11).
   void keepFirst(uint32_t numNodes) {
     firstNode = numNodes;
     firstEntry = numNodes < graph.numNodes() ? graph.firstEntry(NodeId(numNodes)).value : graph.numEntries();
   }
 
-  /// States that two entries are equal. If they contradict each other, they stay as they are.
+  /// States that two entries are equal. If they contradict each other, neither changes.
   void tie(Value variable, Value head) { ties.push_back({variable, head}); }
 
   /// The forward sweep, then the worklist. A sweep that changed nothing saw every node in its final state.

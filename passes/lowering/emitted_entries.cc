@@ -56,8 +56,8 @@ void EmittedEntries::replace(Value v, Value by) {
   // More may have been known of the node than of what its rule emitted.
   if (DType &dtype = entry(from.by).dtype; dtype == DType::Unknown) dtype = from.dtype;
   ShapeId &shape = entry(from.by).shape;
-  const bool isVaguer = shape == kUnknownShape || shapes[shape].numUnknown() > shapes[from.shape].numUnknown();
-  if (from.shape != kUnknownShape && isVaguer) shape = from.shape;
+  const bool isLessKnown = shape == kUnknownShape || shapes[shape].numUnknown() > shapes[from.shape].numUnknown();
+  if (from.shape != kUnknownShape && isLessKnown) shape = from.shape;
 }
 
 // Infers the outputs from the inputs, and those of a gradient operator from its forward node (INF-08).

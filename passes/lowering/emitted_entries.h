@@ -12,12 +12,12 @@ namespace gradc {
 
 class EmittedEntries {
  public:
-  /// `graph` is what `known` is about; both may be null.
+  /// `known` is of `graph`; both may be null.
   EmittedEntries(const GraphBuilder &builder, const Graph *graph, const Inference *known)
       : builder(builder), graph(graph), known(known), shapes(known ? *known->shapes : ShapeTable()),
         summaries(builder.context()) {}
 
-  /// Adds the next node of the builder, which stands for node `of` of the graph.
+  /// Adds the next node of the builder, which replaces node `of` of the graph.
   void add(NodeId node, NodeId of);
   /// Adds the nodes before `end`, which rules emitted.
   void addUpTo(uint32_t end);

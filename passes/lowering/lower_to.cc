@@ -162,13 +162,13 @@ class Lowering {
     const NodeKind &kind = builder.kind(id);
     if (kind.op->flags.isOpaque) return true;
     if (forward.isValid() && entries.isReplaced(forward)) return false;
-    if (id.value >= answers.size()) answers.resize(id.value + 1, Answer::Unasked);
+    if (id.value >= answers.size()) answers.resize(id.value + 1, Answer::Unknown);
     Answer &answer = answers[id.value];
-    if (answer == Answer::Unasked) answer = isTargets(kind) ? Answer::Has : Answer::Lacks;
+    if (answer == Answer::Unknown) answer = targetHas(kind) ? Answer::Has : Answer::Lacks;
     return answer == Answer::Has;
   }
 
-  bool isTargets(const NodeKind &kind) const {
+  bool targetHas(const NodeKind &kind) const {
     return target.has(kind) && (!isBody || !target.hasInBodies || target.hasInBodies(kind));
   }
 
@@ -301,8 +301,7 @@ class Lowering {
     return Error::success();
   }
 
-  // What the replaced node says about its gradient (ir/op/hidden_keys.h) holds for its outputs, whatever yields them
-  // now.
+  // Marks of the replaced node about its gradient (ir/op/hidden_keys.h) apply to its outputs, whatever yields them now.
   Error keepMarks(Level &level) {
     SmallVector<AttrText, 2> marks;
     for (StringRef key : {kStopMark, kLoweredFromMark})
@@ -378,7 +377,7 @@ class Lowering {
     return Error::success();
   }
 
-  enum class Answer : uint8_t { Unasked, Has, Lacks };
+  enum class Answer : uint8_t { Unknown, Has, Lacks };
 
   Context &ctx;
   const Graph &graph;

@@ -15,13 +15,13 @@
 
 namespace gradc {
 
-/// `known` has the shapes that are known; null: none. Decompositions that need the size of an unknown axis are refused.
-/// An operator that the target lacks and that does not decompose to the target's operators is an error (UnknownOp) that
-/// names the node; so is a decomposition that is refused (of the kind that its rule gives, E-58 for an unknown shape),
-/// gives no value for an output that is read (E-41), or does not end (E-40).
+/// `known` has the shapes that are known; null: none. UnknownOp for an operator that the target lacks and that does not
+/// decompose to the target's operators; E-41 for a decomposition without a value for an output that is read, E-40 for
+/// one that does not end, and the error of a rule that refuses, E-58 if it needs the size of an unknown axis. Errors
+/// name the node.
 llvm::Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known);
 
-/// What the nodes of one operator need of a host.
+/// What a host has to offer for the nodes of one operator.
 struct OperatorNeeds {
   std::set<const OpDef *> operators;  // that the target lacks and that have no decomposition
   std::set<std::string> refusals;     // messages of refused decompositions

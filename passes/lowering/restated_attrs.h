@@ -8,7 +8,7 @@
 namespace gradc {
 
 /// The lowered graph, in which a copied node whose shape came from a reader that was replaced (a Reshape without
-/// `shape`, zeros without a size) has it in its attribute `shape`. `known` is of the graph that was lowered.
+/// `shape`, zeros without a size) states it in its attribute `shape`. `known` is of the graph that was lowered.
 llvm::Expected<Graph> restateShapes(Context &context, const Graph &graph, const Inference &known,
                                     const Rewritten &lowered);
 

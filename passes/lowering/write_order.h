@@ -54,16 +54,16 @@ struct Replacement {
   bool isWaitedFor;                 // other nodes wait for the node, and now for the last one made
 };
 
-/// Makes sure that `others`, and the made nodes that overwrite something, run. Each output, and the node that others
-/// wait for, waits for all of these before it that it does not read. If some of these have none of them after it, a
-/// copy that waits for them is appended and replaces the first output. Linear in the edges of what is made, per output,
-/// if something is overwritten.
+/// Ensures that `others`, and the nodes of `to` that overwrite something, run: each output, and the node that other
+/// nodes wait for, waits for those of them that precede it and that it does not read. A copy waits for those that none
+/// of these nodes reads or waits for; it is appended and replaces the first output. Linear in the edges of `to`, per
+/// output, if something is overwritten.
 void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to, llvm::ArrayRef<NodeId> others);
 
 /// Orders the nodes of `lowered`, the form of `before` in a target's operators, so that each reads the version it
-/// refers to: a node that waits for a write through one operand, and reads the overwritten variable as another, may
-/// have become several nodes, of which the one that reads does not wait. What no order can give reads a copy. If
-/// `before` is out of order already, nothing is changed. Linear.
+/// refers to, if necessary from a copy: a node that reads a write and the overwritten variable may have become several
+/// nodes, of which the reader of the variable does not wait for the write. If `before` is out of order already, nothing
+/// is changed. Linear.
 llvm::Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered);
 
 }  // namespace gradc

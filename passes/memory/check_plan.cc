@@ -1,4 +1,4 @@
-// Live ranges are kept by offset. An output may be written only to bytes that no live entry owns, except the bytes of
+// Live ranges are sorted by offset. An output may be written only to bytes that no live entry owns, except the bytes of
 // the input that it takes over by a declared pair: then nothing may read that input, or anything sharing its bytes,
 // again, unless the pair is an identity.
 #include "passes/memory/check_plan.h"
@@ -38,7 +38,7 @@ class PlanReplay {
     countRetained();
     for (uint32_t step = 0; step < graph.numNodes(); ++step) {
       const NodeId id = options.schedule.nodeAt(step);
-      if (graph.isVariable(id) || isUnwanted(graph, requests, id)) continue;
+      if (graph.isVariable(id) || isDead(graph, requests, id)) continue;
       for (uint32_t o = 0; o < graph.numOutputs(id); ++o)
         if (Error error = write(id, o)) return error;
       if (Error error = takeWorkspace(id)) return error;
@@ -56,7 +56,7 @@ class PlanReplay {
     for (Value head : graph.heads()) isCallers[graph.entry(head)] = 1;
     for (uint32_t step = options.steps.end; step < graph.numNodes(); ++step) {
       const NodeId n = options.schedule.nodeAt(step);
-      if (isUnwanted(graph, requests, n)) continue;
+      if (isDead(graph, requests, n)) continue;
       ArrayRef<Value> inputs = graph.inputs(n);
       for (size_t i = 0; i < inputs.size(); ++i)
         if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;
@@ -69,7 +69,7 @@ class PlanReplay {
     EntryMap<uint8_t> isCounted(graph, 0);
     for (uint32_t step = options.backwardBegin; step < graph.numNodes(); ++step) {
       const NodeId n = options.schedule.nodeAt(step);
-      if (isUnwanted(graph, requests, n)) continue;
+      if (isDead(graph, requests, n)) continue;
       ArrayRef<Value> inputs = graph.inputs(n);
       for (size_t i = 0; i < inputs.size(); ++i) {
         const EntryId e = graph.entry(inputs[i]);
@@ -119,8 +119,7 @@ class PlanReplay {
     return Error::success();
   }
 
-  // The reason that an entry gives for having no place must be true, or the executor would have no memory to compute it
-  // in.
+  // The reason for which an entry has no place must apply, or the executor would have no memory to compute it in.
   Error checkAbsence(NodeId n, uint32_t output, EntryId e) const {
     switch (plan.offset[e]) {
       case kUnused:

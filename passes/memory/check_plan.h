@@ -1,5 +1,6 @@
-// The independent checker of memory plans: replays the schedule byte range by byte range and shares nothing with the
-// planner but the plan itself (MEM-03) and the sizes that kernels request. Tested by tests/passes/check_plan_test.cc
+// The checker of memory plans: replays the schedule byte range by byte range (MEM-03). With the planner it shares only
+// which nodes run (passes/order/requests.h) and how much scratch kernels need (passes/memory/workspace.h). Tested by
+// tests/passes/check_plan_test.cc
 #pragma once
 
 #include "passes/memory/plan_memory.h"

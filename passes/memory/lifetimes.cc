@@ -54,7 +54,7 @@ class LifetimeBuilder {
     for (uint32_t step = 0; step < graph.numNodes(); ++step) {
       const NodeId n = schedule.nodeAt(step);
       const NodeKind &kind = graph.kind(n);
-      if (kind.isVariable() || isUnwanted(graph, requests, n)) continue;
+      if (kind.isVariable() || isDead(graph, requests, n)) continue;
       ArrayRef<Value> inputs = graph.inputs(n);
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (kind.isIgnored(i)) continue;

@@ -1,8 +1,8 @@
 // Stage one of memory planning: which entries need arena bytes, when, and which take over another's (in-place).
 //
 // Steps count nodes in the order of the schedule: node ids, unless PlanOptions has another one. An *interval* is one
-// block of bytes: an entry and all entries that take it over in turn. It lives from the step that first writes it to
-// the step of the last read of any of them.
+// block of bytes: an entry and all entries that take it over in turn. It is live from the step that first writes it to
+// the last read of any of them.
 #pragma once
 
 #include "passes/memory/plan_memory.h"

@@ -1,7 +1,7 @@
 // A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule
 // (passes/order/schedule.h).
 //
-// Three stages, each usable on its own: lifetimes (first and last step an entry's bytes are needed, in-place pairs
+// Three stages, each usable by itself: lifetimes (first and last step an entry's bytes are needed, in-place pairs
 // merged), bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
 // Variables and heads belong to the caller and are not in the arena. Values are placed first, then workspaces of
 // kernels in the space left free, and those that a later node reads after all values. All sizes are rounded up to 64
@@ -17,7 +17,7 @@ namespace gradc {
 
 inline constexpr int64_t kPlanAlignment = 64;
 
-/// Offsets below zero say why an entry has no place in the arena.
+/// Offsets below zero are the reasons why an entry has no place in the arena.
 inline constexpr int64_t kExternal = -1;   // variables, heads, what crosses PlanOptions::steps: the caller's memory
 inline constexpr int64_t kUnused = -2;     // nothing reads it, request Null
 inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
@@ -57,8 +57,8 @@ struct PlanOptions {
   uint32_t backwardBegin = 0xffffffff;
   /// Overrides the workspace bytes that a node's OpDef requests; negative: no override. Null: none is overridden.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
-  /// The node, later in the schedule, that still reads the node's workspace; invalid if it is free after its own node.
-  /// Null: all are.
+  /// The node, later in the schedule, that still reads the node's workspace; invalid if it is free once the node has
+  /// run. Null: all are.
   NodeId (*workspaceReader)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
   /// Nodes that run as one; null: each runs alone.
@@ -87,7 +87,7 @@ struct MemoryPlan {
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
                                       const RequestTable &requests, const PlanOptions &options);
 
-/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared
+/// Replays the schedule, independently of how the plan was made: no two live entries share bytes except along declared
 /// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is valid
 /// only for its schedule: under another one values may collide.
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,

@@ -105,7 +105,7 @@ class Appending {
     if (operators.read("t")) step = addNumber("step_number");
   }
 
-  /// MXNet does not infer that the states of its own operators are dense.
+  /// MXNet does not infer that the states of its optimizer operators are dense.
   Attrs stateAttrs() const {
     const AttrText rows[] = {{kInitKey, "[\"zero\", {}]"}, {kStorageKey, "0"}};
     return context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1));

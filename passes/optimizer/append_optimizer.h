@@ -38,7 +38,7 @@ enum class OptimizerKind : uint8_t {
 inline constexpr size_t kNumOptimizers = 12;
 
 struct OptimizerInfo {
-  llvm::StringRef name;  // of --optimizer
+  llvm::StringRef name;  // "rmsprop"
   double rate;           // by default
   llvm::StringRef
       op;  // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
@@ -63,7 +63,7 @@ struct OptimizerOptions {
   double clip = -1;  // gradients are clipped to ± this, element by element; below 0: no clipping
   DecayRule decayRule = DecayRule::Weights;
   std::optional<double> fixedRate;  // times `__lr_mult__` of the variable, as the rate always is
-  /// Types of parameters, by node: 16-bit ones get a float32 copy. Nodes beyond the list get none.
+  /// Types of parameters, by node; may be shorter. 16-bit ones get a float32 copy.
   std::vector<DType> types;
 };
 
@@ -81,10 +81,10 @@ struct TrainingGraph {
   uint32_t numForwardHeads = 0;
 };
 
-/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph
-/// that is not a first-order gradient graph, for the gradient of something other than a variable, for a parameter that
-/// is a head itself, for an attribute that the optimizer does not have, and for a fixed rate if the step depends on its
-/// number or MXNet has no operator for a 16-bit parameter; BadAttribute for a multiplier that is not a number. Linear.
+/// The table of the result names the states, and the parameter that each head updates. UnsupportedOption for a graph
+/// that is not a first-order gradient graph, an x that is not a variable, a parameter that is a head, an attribute that
+/// the optimizer lacks, and a fixed rate if the step depends on its number or MXNet has no operator for a 16-bit
+/// parameter; BadAttribute for a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);
 

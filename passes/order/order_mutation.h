@@ -31,9 +31,9 @@ struct OrderedGraph {
 /// OverwrittenPolicy::Error or without a copy operator, E-43 where versions contradict the edges. Linear.
 llvm::Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy);
 
-/// E-30 as above. E-31 for the first node that would read another version than it refers to when nodes run in this
-/// order; what versions mean does not depend on the order. BadPlan for a schedule that does not fit the graph. After
-/// orderMutations every schedule that fits the graph passes.
+/// E-30 as above; E-31 for the first node that would read another version than it refers to when nodes run in this
+/// order; BadPlan for a schedule that does not fit the graph. After orderMutations every schedule that fits the graph
+/// passes.
 llvm::Error checkMutationOrder(const Graph &graph, const Schedule &schedule = Schedule());
 
 /// `freeze` for a gradient graph over `base`: makes generated nodes wait for the writes they read, then orderMutations.

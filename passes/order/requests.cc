@@ -7,7 +7,7 @@ using namespace llvm;
 
 namespace gradc {
 
-bool isUnwanted(const Graph &graph, const RequestTable &requests, NodeId n) {
+bool isDead(const Graph &graph, const RequestTable &requests, NodeId n) {
   if (graph.isVariable(n) || hasEffects(graph.kind(n))) return false;
   const uint32_t first = graph.firstEntry(n).value;
   for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)

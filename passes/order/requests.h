@@ -1,5 +1,5 @@
 // Which outputs are requested, and how: one request per entry, from the heads and the reads of a graph (REQ-*, RC-*).
-// And which nodes a run skips therefore.
+// From these follows which nodes a run skips.
 #pragma once
 
 #include "ir/graph/tables.h"
@@ -18,9 +18,9 @@ struct RequestTable {
 /// readers need. Linear.
 RequestTable countRequests(const Graph &graph, llvm::ArrayRef<Request> headRequests);
 
-/// RUN-01: whether the node does not run because none of its outputs is requested and it has no effects. Its inputs are
-/// then not counted as read (RequestTable::reads). False for variables.
-bool isUnwanted(const Graph &graph, const RequestTable &requests, NodeId n);
+/// RUN-01: whether the node is dead: none of its outputs is requested and it has no effects, so it does not run. Its
+/// inputs are then not counted as read (RequestTable::reads). False for variables.
+bool isDead(const Graph &graph, const RequestTable &requests, NodeId n);
 
 /// RUN-01: whether the executor skips an operator, which then needs no workspace: none of its requested outputs has an
 /// element, and it has no effects.

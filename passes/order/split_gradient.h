@@ -26,25 +26,24 @@ struct CrossingValue {
 };
 
 struct SplitGradient {
-  /// Its heads are the gradient heads of the combined graph, in order. Generated nodes keep their names and their
-  /// order. Variables that stand for computed entries have their listed names (IR-16), those that stand for variables
-  /// keep names and attributes. The table is empty, and no node has an origin: `source` leads to it.
+  /// Its heads are the gradient heads of the combined graph, in order, and generated nodes keep their names and their
+  /// order. A variable that replaces a computed entry has the entry's listed name (IR-16), one that replaces a variable
+  /// its name and attributes. The table is empty, and no node has an origin (see `source`).
   Graph backward;
   /// Entries that a generated node reads at a position that is not ignored, in the order of first use; then those that
   /// are gradient heads themselves. A variable has the version that is read.
   std::vector<CrossingValue> saved;
   std::vector<CrossingValue> shapesOnly;  // the other entries, in the order of first use
   std::vector<NodeId> newId;  // by node of the combined graph; invalid for forward nodes and unused variables
-  std::vector<Value> source;  // by node of `backward`: output 0 of its original, or the entry that it stands for
+  std::vector<Value> source;  // by node of `backward`: output 0 of its original, or the entry that it replaces
 };
 
-/// Cuts before node `numForwardNodes` of a graph with that many forward nodes (GradientStats) and `numForwardHeads`
-/// heads before those of the gradients: for a graph of order k, the nodes and heads of order k - 1. StaleVersion where
-/// a generated node reads what the forward part has overwritten by the time it ends (OverwrittenPolicy::Save leaves no
-/// such read), BadMutation where one overwrites a variable of the forward part. Linear.
+/// Cuts after the first `numForwardNodes` nodes (GradientStats) and `numForwardHeads` heads: for a graph of order k,
+/// those of order k - 1. StaleVersion where a generated node reads what the forward part has overwritten by the time it
+/// ends (OverwrittenPolicy::Save leaves no such read), BadMutation where one overwrites a variable of the forward part.
 ///
-/// Control dependencies on forward nodes are dropped. If that is the first one of a fused backward operator, and it
-/// waits for other nodes as well, a variable takes its place, so that none of those is mistaken for its forward node.
+/// Control dependencies on forward nodes are dropped; a variable replaces the first one of a fused backward operator
+/// that waits for other nodes as well, so that none of these is mistaken for its forward node. Linear.
 llvm::Expected<SplitGradient> splitGradient(Context &context, const Graph &combined, uint32_t numForwardNodes,
                                             size_t numForwardHeads);
 

@@ -1,5 +1,5 @@
 // Bodies that a pass rewrites, each once. Bodies are nested at most kMaxBodyNesting deep, so passes follow them by
-// recursion: what is wrong at a node comes before what is wrong in a body of a later one. Tested by
+// recursion: an error at a node is reported before one in a body of a later node. Tested by
 // tests/passes/order_mutation_test.cc and tests/passes/lowering/lower_loops_test.cc
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace gradc {
 
-/// What became of bodies on the occasions that `Occasion` tells apart. Rows stay where they are.
+/// What bodies were rewritten to, by body and `Occasion`. Addresses of rows are stable.
 template <class Result, class... Occasion> class BodyMap {
  public:
   using Key = std::tuple<BodyKey, Occasion...>;
 
-  /// The row of a body; `make` is called the first time.
+  /// The row of a body, which `make` computes on first use.
   llvm::Expected<const Result *> find(const Graph &body, const Occasion &...occasion,
                                       llvm::function_ref<llvm::Expected<Result>()> make) {
     const Key key(keyOf(body), occasion...);

@@ -1,4 +1,5 @@
-// Nodes by which a rule is tried out: over variables of their own. Tested by tests/passes/infer_test.cc
+// Nodes on which a rule is run to see what it emits: their inputs are fresh variables. Tested by
+// tests/passes/infer_test.cc
 #pragma once
 
 #include "ir/graph/graph_builder.h"

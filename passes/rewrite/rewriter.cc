@@ -92,7 +92,7 @@ void GraphCopy::setOrigins() {
 }
 
 GraphRewriter::GraphRewriter(Context &context, const Graph &graph) : GraphCopy(own, graph), own(context) {
-  made.takeKindsOf(graph);
+  made.adoptKinds(graph);
   made.reserve(graph.numNodes(), graph.columns().inputs.size(), graph.columns().names.size());
   if (llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); }))
     mutators = listMutators(graph);

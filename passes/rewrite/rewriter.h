@@ -38,8 +38,8 @@ class GraphCopy {
   NodeId copy(NodeId n, const KindRef &kind) { return copyAs(n, kindId(n, kind)); }
   /// Copies node n, but with these inputs, which are values of the new graph.
   NodeId copy(NodeId n, llvm::ArrayRef<Value> inputs) { return copyAs(n, kindId(n), inputs); }
-  /// Copies node n with its name for the shapes of its outputs alone: no dependency and no origin leads from it or to
-  /// it. As another kind and with other inputs, values of the new graph, if they are given.
+  /// Copies node n with its name for the shapes of its outputs alone: the copy has no dependencies and no origin, and
+  /// is neither for other nodes. As another kind and with other inputs, values of the new graph, if they are given.
   NodeId copyForShape(NodeId n) { return copyForShapeAs(n, kindId(n), inputsOf(n)); }
   NodeId copyForShape(NodeId n, const KindRef &kind, llvm::ArrayRef<Value> inputs) {
     return copyForShapeAs(n, kindId(n, kind), inputs);
@@ -58,7 +58,7 @@ class GraphCopy {
   /// By a node of the builder, output by output.
   void replace(NodeId n, NodeId node);
   /// Maps the outputs of n to these, invalid where nothing reads them, and leaves n out of the result: nothing waits
-  /// for it or has it as origin any more.
+  /// for it or has it as its origin.
   void detach(NodeId n, llvm::ArrayRef<Value> outputs);
 
   /// From now on, copied nodes read or write version `to` of a variable where the original has version `from`.
@@ -79,7 +79,7 @@ class GraphCopy {
   void setOrigins();
   /// Names `node` like the old one.
   virtual void setName(NodeId node, NodeId of) = 0;
-  /// The version of `to` that a reader of `version` of the old entry reads, where setVersion says nothing.
+  /// The version of `to` that a reader of `version` of the old entry reads, unless setVersion determines it.
   virtual uint16_t versionOf(Value to, uint16_t version) const = 0;
 
   Graph old;

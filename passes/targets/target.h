@@ -7,15 +7,15 @@
 
 namespace gradc {
 
-/// How a target expresses an operator that it lacks, where it can do better than by the operator's own decomposition. A
-/// rule that gives no output leaves the node to the decomposition.
+/// How a target expresses an operator that it lacks, where it can do better than the operator's decomposition. A rule
+/// that gives no output leaves the node to the decomposition.
 struct TargetRow {
   llvm::StringRef op;
   void (*rule)(DecomposeRule &);
 };
 
 struct Target {
-  llvm::StringRef name;         // of --dialect
+  llvm::StringRef name;         // "mxnet"
   llvm::StringRef title;        // in messages: "MXNet 1.9.1"
   llvm::StringRef advice = {};  // a note below a refusal; may be empty
   /// Whether the target has the operator, with these attributes. Not called for unknown operators, which are kept.
@@ -34,7 +34,7 @@ struct Target {
 extern const Target kMxnetTarget;
 /// The operators that are declared primitive, which all others decompose to.
 extern const Target kPrimitivesTarget;
-/// Has no operators at all: shows what a graph needs of a host that is to run it.
+/// Has no operators: shows which ones a graph needs of a host that is to run it.
 extern const Target kNoTarget;
 
 }  // namespace gradc

@@ -78,7 +78,7 @@ class Expansion {
   struct Facts {
     llvm::BitVector isRead;      // by entry
     llvm::BitVector isWaited;    // by node: some control dependency is on it
-    llvm::BitVector isNumbered;  // by variable: some input has it at a version other than 0
+    llvm::BitVector isNumbered;  // by variable: some input reads it at a version other than 0
     bool hasOrderedWrites = true;
     bool hasInherited = false;
   };

@@ -67,7 +67,7 @@ void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &gra
                       const Inference *inference) {
   if (!inference || !isComputable(graph.kind(n))) return;
   SmallVector<TensorRef, 4> in, out;
-  // The kernel is called directly, so it has to take its operands as they are.
+  // The kernel is called directly, so it must not need its operands widened.
   const NodeKind &kind = graph.kind(n);
   for (Value v : builder.inputs(node)) {
     const TensorRef *known = find(v);

@@ -21,8 +21,8 @@ class KnownValues {
   /// Whether the single element of a known value is not 0; nullopt if that is not known.
   std::optional<bool> truth(Value v) const;
 
-  /// Computes a node of the builder if its inputs are known. It stands for node n of `graph`, whose shapes and types
-  /// `inference` knows.
+  /// Computes a node of the builder if its inputs are known. It is the copy of node n of `graph`, whose shapes and
+  /// types are in `inference`.
   void add(const GraphBuilder &builder, NodeId node, const Graph &graph, NodeId n, const Inference *inference);
   /// Adds an int64 of shape (1,).
   void add(Value v, int64_t number);

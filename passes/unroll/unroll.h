@@ -3,8 +3,8 @@
 // A node's flow (ir/graph/body_flow.h) determines whether it is a loop and what a step does, so a loop that a host adds
 // is unrolled as well. Names of nodes begin with their step, `loop[3]/h2h`; the number is that of the row, or of the
 // step in a loop without rows. Names, origins, control dependencies, writes of bodies and the graph's table are kept
-// . Bodies of nodes that stay are processed as well. Linear in the nodes and edges of the result. Random
-// operators draw other numbers than in a loop, where they depend on the step. Tested by tests/passes/unroll_test.cc
+// . Bodies of nodes that stay are processed as well. Random operators draw other numbers than in a loop, where
+// they depend on the step. Linear in the nodes and edges of the result. Tested by tests/passes/unroll_test.cc
 #pragma once
 
 #include "ir/op/row_ops.h"
@@ -22,7 +22,7 @@ struct UnrollOptions {
 
 struct Unrolled {
   Graph graph;
-  /// What stayed, and why: "loop 'decode': its number of steps is known only at run time".
+  /// Nodes that were not replaced, and why: "loop 'decode': its number of steps is known only at run time".
   std::vector<std::string> kept;
 };
 

@@ -18,7 +18,7 @@ std::string encoded(uint32_t code) {
 }
 
 /// Control characters, marks of direction and separators, by Unicode's own ranges.
-bool isObeyed(uint32_t code) {
+bool needsEscape(uint32_t code) {
   const bool isControl = code < 0x20 || (code >= 0x7f && code < 0xa0);
   const bool isMark = code == 0x61c || code == 0x200e || code == 0x200f;
   return isControl || isMark || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
@@ -30,7 +30,7 @@ TEST(Printable, EveryCharacterOfUnicode) {
     const std::string text = encoded(code);
     if (text.empty()) continue;  // half of a surrogate pair
     const std::string shown = printable(text);
-    if (!isObeyed(code)) {
+    if (!needsEscape(code)) {
       ASSERT_EQ(shown, text) << code;
       ASSERT_TRUE(isPrintable(text)) << code;
       continue;

@@ -6,8 +6,8 @@
 
 namespace gradc {
 
-/// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same
-/// x. `options.inference` is of `graph` and carried over to every order. `wrt` of the result is that of order K.
+/// Differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
+/// `options.inference` is of `graph` and carried over to every order; `wrt` of the result is that of order K.
 llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph,
                                                     const GradientRequest &request, const GradientOptions &options,
                                                     uint32_t order);

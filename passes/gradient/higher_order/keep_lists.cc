@@ -99,20 +99,20 @@ Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const 
 
 }  // namespace
 
-static GradientRequest requestOf(const SingleNode &single, const KeepQuestion &question) {
+static GradientRequest requestOf(const SingleNode &single, const KeepQuery &query) {
   const NodeKind &kind = single.graph.kind(single.node);
   GradientRequest request;
-  for (uint32_t o = 0; o < (question.isAnyOrder ? kind.numOutputs : kind.numVisible); ++o)
+  for (uint32_t o = 0; o < (query.isAnyOrder ? kind.numOutputs : kind.numVisible); ++o)
     request.heads.push_back({{single.node, static_cast<uint16_t>(o), 0}, {}, {}});
-  for (uint32_t i : question.wanted) request.wrt.push_back({{single.variables[i], 0, 0}});
+  for (uint32_t i : query.wanted) request.wrt.push_back({{single.variables[i], 0, 0}});
   return request;
 }
 
-Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question) {
-  const GradientRequest request = requestOf(single, question);
+Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuery &query) {
+  const GradientRequest request = requestOf(single, query);
   const KindRef kind = single.graph.kindHandle(single.node);
   if (!kind->flow || request.wrt.empty()) return kind;
-  GradientOptions options = question.options;
+  GradientOptions options = query.options;
   options.unused = UnusedPolicy::None;
   Expected<GradientResult> result = buildGradient(context, single.graph, request, options);
   if (!result) return result.takeError();
@@ -120,12 +120,12 @@ Expected<KindRef> savingKind(Context &context, const SingleNode &single, const K
   return result->graph.kindHandle(node);
 }
 
-Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question) {
-  const GradientRequest request = requestOf(single, question);
+Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuery &query) {
+  const GradientRequest request = requestOf(single, query);
   if (request.wrt.empty()) return KeepList();
-  GradientOptions options = question.options;
+  GradientOptions options = query.options;
   options.unused = UnusedPolicy::None;
-  return keepListOf(context, single, request, options, question.isRecorded, question.reads);
+  return keepListOf(context, single, request, options, query.isRecorded, query.reads);
 }
 
 Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {

@@ -21,7 +21,7 @@ struct SingleNode {
 /// Whether a node reads the contents of an input for those outputs of which `isWanted` is true.
 using InputReads = bool (*)(const NodeKind &, size_t input, llvm::function_ref<bool(uint32_t)> isWanted);
 
-struct KeepQuestion {
+struct KeepQuery {
   std::vector<uint32_t> wanted;  // positions whose gradients are requested
   GradientOptions options = {};  // `unused` is ignored
   bool isAnyOrder = false;       // gradients of gradients too, which arrive at hidden outputs
@@ -30,11 +30,11 @@ struct KeepQuestion {
 };
 
 /// The kind of the node once its bodies also yield what these gradients read, and what the gradients of those yields
-/// read; its own kind if it has no flow, or nothing is missing. Errors of buildGradient.
-llvm::Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question);
+/// read; unchanged if it has no flow, or nothing is missing. Errors of buildGradient.
+llvm::Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuery &query);
 
 /// What the requested gradients read. E-02 for an operator without gradient.
-llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question);
+llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuery &query);
 
 /// The keep-list of a node of this kind, for the gradients of all inputs that can have one, found by differentiating
 /// such a node over variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.

@@ -79,7 +79,7 @@ Expected<NodeId> PathIndex::nodeNamed(const Graph &graph, StringRef name) {
   return k > 0 && k <= same.size() ? same[k - 1] : NodeId();
 }
 
-// Names may have slashes of their own.
+// Names may contain slashes.
 Expected<std::optional<PathIndex::FirstStep>> PathIndex::firstStep(const Graph &graph, StringRef path) {
   for (size_t slash = path.find('/'); slash != StringRef::npos; slash = path.find('/', slash + 1)) {
     FirstStep step;

@@ -49,7 +49,7 @@ inline llvm::Expected<std::optional<NodeInside>> findInside(const Graph &graph, 
 }
 
 /// The graph with `__stop_gradient__` on these nodes, so that no gradient enters their outputs. Ids and names stay;
-/// other nodes with the same body keep it as it was.
+/// other nodes with the same body are not affected.
 llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 /// The graph with `__tap_gradient__` on these nodes: the gradient of each of their outputs passes one `wellKnown.tap`
@@ -57,9 +57,9 @@ llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::Arr
 /// gradient arrives. Ids and names stay, as above.
 llvm::Expected<Graph> tapInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
-/// The same with `__retain_gradient__`, whose value is the path; the tap of the node's first output has it too, and
-/// passes/gradient/higher_order/retain_inside.h turns these gradients into heads. AlreadyMarked for a node given twice,
-/// UnsupportedOption for a node in a body that decides.
+/// The same with `__retain_gradient__`, whose value is the path. The tap of the node's first output gets it as well,
+/// and passes/gradient/higher_order/retain_inside.h turns these gradients into heads. AlreadyMarked for a node given
+/// twice, UnsupportedOption for a node in a body that decides.
 llvm::Expected<Graph> markRetained(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 }  // namespace gradc

@@ -29,7 +29,7 @@ struct Retained {
   Value value;
 };
 
-/// A body of a node with added heads after its own, which are to become outputs of the node.
+/// A body of a node with heads added at the end, which are to become outputs of the node.
 struct BodyWithMoreHeads {
   Graph graph;
   size_t numAdded = 0;
@@ -41,14 +41,15 @@ struct NodeWithMoreOutputs {
   uint32_t firstAdded = 0;
 };
 
-class Widening {
+/// Makes heads that were added to bodies outputs of the node.
+class OutputAdder {
  public:
-  Widening(Context &ctx, MoreOutputs *moreOutputs) : ctx(ctx), moreOutputs(moreOutputs) {}
+  OutputAdder(Context &ctx, MoreOutputs *moreOutputs) : ctx(ctx), moreOutputs(moreOutputs) {}
 
   /// The added outputs of a loop are stacked and come before its states; otherwise they are the last visible ones.
   /// Those of a branch begin with those of body 1; outputs of a branch that does not run are zeros.
-  Expected<NodeWithMoreOutputs> widen(const Graph &graph, NodeId n, const NodeKind &kind,
-                                      ArrayRef<BodyWithMoreHeads> bodies) {
+  Expected<NodeWithMoreOutputs> add(const Graph &graph, NodeId n, const NodeKind &kind,
+                                    ArrayRef<BodyWithMoreHeads> bodies) {
     const BodyFlow &flow = *kind.flow;
     uint32_t at = 0;
     while (at < kind.numVisible && (flow.form != BodyFlow::Form::Loop || flow.isStacked[at])) ++at;
@@ -126,7 +127,7 @@ struct ExposedGraph {
 
 class Exposing {
  public:
-  Exposing(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
+  Exposing(Context &ctx, OutputAdder &adder) : ctx(ctx), adder(adder) {}
 
   Expected<const ExposedGraph *> expose(const Graph &graph) {
     return exposed.find(graph, [&] { return make(graph); });
@@ -190,16 +191,16 @@ class Exposing {
     Expected<KindRef> kind = ctx.kindLike(*handle, attrs, inside.empty() ? ArrayRef<Graph>(graphs) : handle->bodies);
     if (!kind) return kind.takeError();
     if (inside.empty()) return rewriter.copy(n, *kind), Error::success();
-    Expected<NodeWithMoreOutputs> wider = widening.widen(graph, n, **kind, bodies);
+    Expected<NodeWithMoreOutputs> wider = adder.add(graph, n, **kind, bodies);
     if (!wider) return wider.takeError();
-    Widening::replace(rewriter, n, *wider);
+    OutputAdder::replace(rewriter, n, *wider);
     for (size_t k = 0; k < inside.size(); ++k)
       outputs.push_back({inside[k].path, Value{n, static_cast<uint16_t>(wider->firstAdded + k), 0}});
     return Error::success();
   }
 
   Context &ctx;
-  Widening &widening;
+  OutputAdder &adder;
   BodyMap<ExposedGraph> exposed;
 };
 
@@ -215,7 +216,7 @@ using NodesInside = SmallVector<const NodeInside *, 4>;
 /// once.
 class ZeroHeads {
  public:
-  ZeroHeads(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
+  ZeroHeads(Context &ctx, OutputAdder &adder) : ctx(ctx), adder(adder) {}
 
   /// The graph, at nesting level `level`, with one more head for each of the nodes, in this order.
   Expected<Graph> addTo(const Graph &graph, ArrayRef<const NodeInside *> nodes, size_t level) {
@@ -283,17 +284,17 @@ class ZeroHeads {
       if (!longer) return longer.takeError();
       bodies.push_back({*longer, here.size()});
     }
-    Expected<NodeWithMoreOutputs> wider = widening.widen(graph, n, graph.kind(n), bodies);
+    Expected<NodeWithMoreOutputs> wider = adder.add(graph, n, graph.kind(n), bodies);
     if (!wider) return wider.takeError();
     uint32_t next = wider->firstAdded;
     for (const SmallVector<size_t, 4> &positions : inside)
       for (size_t i : positions) outputs[i] = next++;
-    Widening::replace(rewriter, n, *wider);
+    OutputAdder::replace(rewriter, n, *wider);
     return Error::success();
   }
 
   Context &ctx;
-  Widening &widening;
+  OutputAdder &adder;
 };
 
 /// The paths of the taps that a gradient reaches.
@@ -308,7 +309,7 @@ StringSet<> reachedPaths(const Graph &gradient, const OpDef *tap) {
 
 Expected<Graph> retainPaths(Context &context, const Graph &gradient, ArrayRef<std::string> paths,
                             MoreOutputs *moreOutputs) {
-  Widening widening(context, moreOutputs);
+  OutputAdder adder(context, moreOutputs);
   const StringSet<> reached = reachedPaths(gradient, context.ops.wellKnown.tap);
   PathIndex index(gradient);
   std::vector<NodeInside> unreached;
@@ -322,10 +323,10 @@ Expected<Graph> retainPaths(Context &context, const Graph &gradient, ArrayRef<st
   }
   NodesInside nodes;
   for (const NodeInside &at : unreached) nodes.push_back(&at);
-  Expected<Graph> longer = nodes.empty() ? gradient : ZeroHeads(context, widening).addTo(gradient, nodes, 0);
+  Expected<Graph> longer = nodes.empty() ? gradient : ZeroHeads(context, adder).addTo(gradient, nodes, 0);
   if (!longer) return longer;
   const Graph graph = *longer;
-  Exposing exposing(context, widening);
+  Exposing exposing(context, adder);
   Expected<const ExposedGraph *> exposed = exposing.expose(graph);
   if (!exposed) return exposed.takeError();
   const ExposedGraph &made = **exposed;

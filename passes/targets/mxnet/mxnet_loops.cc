@@ -32,13 +32,13 @@ bool yieldsDraws(DecomposeRule &d) {
   return false;
 }
 
-// Zeros of a shape and type that only the other branch says, of which MXNet knows none in a branch.
+// Zeros whose shape and type follow only from the other branch, which MXNet does not know inside a branch.
 bool isShapelessZero(const Graph &body, Value head) {
   return !body.isVariable(head.node) && body.op(head.node) == &kZerosPlaceholder;
 }
 
 // Counts and decisions keep their type, so that the other branch of a `_cond` around them yields zeros of the same one.
-Value wholeNumber(DecomposeRule &d, Value v) { return d.emit(kCast, {v}, {{"dtype", "int64"}}); }
+Value castToInt64(DecomposeRule &d, Value v) { return d.emit(kCast, {v}, {{"dtype", "int64"}}); }
 
 bool isFull(ShapeRef shape) { return shape.hasRank() && shape.numUnknown() == 0; }
 
@@ -213,7 +213,7 @@ class ForeachRule {
     for (size_t o = 0; o < stacked.size() && !d.hasFailed(); ++o) d.y(stacked[o], inOrder(d.at(loop, o)));
     for (size_t s = 0; s < flow.states.size() && !d.hasFailed(); ++s)
       d.y(ports.outputOf[flow.states[s].head], d.at(loop, stacked.size() + s));
-    if (flow.countOutput && !d.hasFailed()) d.y(*flow.countOutput, wholeNumber(d, d.at(loop, stacked.size() + numRun)));
+    if (flow.countOutput && !d.hasFailed()) d.y(*flow.countOutput, castToInt64(d, d.at(loop, stacked.size() + numRun)));
   }
 
   DecomposeRule &d;
@@ -308,7 +308,7 @@ void mxnetSelect(DecomposeRule &d) {
     Value first = outputs[1][o], second = outputs[2][o];
     if (isShapeless[o] && first.isValid() != second.isValid())
       (first.isValid() ? second : first) = d.emit(kZerosLike, {first.isValid() ? first : second});
-    if (o == flow.decisionOutput) d.y(o, wholeNumber(d, d.emit(kNotEqualScalar, {decision}, {{"scalar", "0"}})));
+    if (o == flow.decisionOutput) d.y(o, castToInt64(d, d.emit(kNotEqualScalar, {decision}, {{"scalar", "0"}})));
     else if (first.isValid() && second.isValid()) d.y(o, chosen(emit, op(d, "where"), decision, first, second));
     else d.y(o, first.isValid() ? first : second);  // for the gradient of only one branch
   }

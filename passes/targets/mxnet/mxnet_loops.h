@@ -8,7 +8,7 @@ namespace gradc {
 /// Whether MXNet runs a loop or branch unchanged: no hidden outputs, and all heads of a body are distinct computed
 /// values.
 bool isMxnetFlow(const NodeKind &kind);
-/// Whether MXNet has the operator in a body, where it infers every node on its own and requires every operator to have
+/// Whether MXNet has the operator in a body, where it infers every node separately and requires every operator to have
 /// a gradient.
 bool isInMxnetBodies(const NodeKind &kind);
 
