@@ -5,7 +5,7 @@
 #include "ir/graph/graph_builder.h"
 #include "runtime/executor/body_runner.h"
 #include "runtime/executor/failures.h"
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 
 using namespace llvm;
 

@@ -8,7 +8,7 @@
 #include "runtime/executor/body_runner.h"
 #include "runtime/executor/instructions.h"
 #include "runtime/executor/run_errors.h"
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 #include "runtime/kernels/core/widened_kernel.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -364,7 +364,7 @@ class Preparation {
   const RandomOrdinals ordinals;
   InstructionList list;
   ShapeTable scratchShapes;  // a copy of the inference's, which shape functions may extend
-  BitVector isCleared;       // by node (runtime/executor/short_rows.h); empty: none
+  BitVector isCleared;       // by node (runtime/executor/unwritten_rows.h); empty: none
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a final step
   char unbound = 0;          // placeholder address of heads that are bound later
   char *arena = nullptr;

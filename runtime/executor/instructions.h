@@ -189,7 +189,7 @@ llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, boo
 /// Where a body runs: its arena is part of its node's workspace, and its heads are bound before each run.
 struct BodySite {
   char *arena = nullptr;
-  llvm::BitVector shortHeads;  // by head (runtime/executor/short_rows.h)
+  llvm::BitVector shortHeads;  // by head (runtime/executor/unwritten_rows.h)
 };
 
 /// The list for a plan that has been checked. Heads own zeroed buffers. TooLarge where nested bodies are used so often

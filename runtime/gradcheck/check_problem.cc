@@ -4,7 +4,7 @@
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

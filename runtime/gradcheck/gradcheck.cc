@@ -7,9 +7,9 @@
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 #include "runtime/gradcheck/difference.h"
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

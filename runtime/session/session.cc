@@ -2,8 +2,8 @@
 #include "runtime/session/session.h"
 
 #include "runtime/executor/failures.h"
-#include "runtime/executor/keys.h"
 #include "runtime/executor/run_errors.h"
+#include "runtime/executor/tensor_keys.h"
 #include "runtime/session/session_state.h"
 
 using namespace llvm;

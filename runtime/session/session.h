@@ -1,7 +1,8 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or drawn (runtime/session/init.h), unless the caller
-// brings memory. Filters in its own buffers may keep the kernels' layout between runs; callers see them row-major.
+// A Session owns one buffer per variable, filled from bindings or drawn (runtime/session/initial_values.h), unless the
+// caller brings memory. Filters in its own buffers may keep the kernels' layout between runs; callers see them
+// row-major.
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -91,7 +92,7 @@ class Session {
   /// As Executor::setProfiling and Executor::timings.
   void setProfiling(bool on);
   llvm::ArrayRef<Executor::Timing> timings() const;
-  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/keys.h); E-34 on a
+  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/tensor_keys.h); E-34 on a
   /// collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 

@@ -8,9 +8,9 @@
 #include "runtime/arrays/elements.h"
 #include "runtime/executor/machine_memory.h"
 #include "runtime/executor/run_errors.h"
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 #include "runtime/fusion/fusion.h"
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/Support/MathExtras.h"
 

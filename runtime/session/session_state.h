@@ -4,8 +4,8 @@
 #include "runtime/executor/bindings.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/kernel_set.h"
-#include "runtime/session/argument.h"
 #include "runtime/session/session.h"
+#include "runtime/session/session_tensor.h"
 
 namespace gradc {
 

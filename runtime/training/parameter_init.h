@@ -1,7 +1,7 @@
 // Initial values of parameters that were not given. Tested by tests/runtime/training_start_test.cc
 #pragma once
 
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 namespace gradc {
 

@@ -7,7 +7,7 @@
 #include "formats/json/writer.h"
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/parameter_init.h"

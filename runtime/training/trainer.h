@@ -15,7 +15,7 @@
 #include "runtime/session/session.h"
 #include "runtime/training/dataset.h"
 #include "runtime/training/objective.h"
-#include "runtime/training/schedule.h"
+#include "runtime/training/rate_schedule.h"
 
 namespace gradc {
 

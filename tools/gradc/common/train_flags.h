@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/optimizer/append_optimizer.h"
-#include "runtime/training/schedule.h"
+#include "runtime/training/rate_schedule.h"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // Initial values. Tested by tests/runtime/session_test.cc
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "ir/rules/kernel.h"
 #include "runtime/arrays/elements.h"

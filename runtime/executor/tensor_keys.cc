@@ -1,7 +1,7 @@
 // Keys of tensors, kept unique. Tested by tests/runtime/session_test.cc
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringMap.h"

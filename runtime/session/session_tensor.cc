@@ -1,5 +1,5 @@
 // Tested by tests/runtime/kernels/filter_tiles_test.cc
-#include "runtime/session/argument.h"
+#include "runtime/session/session_tensor.h"
 
 #include "runtime/kernels/dnnl/weight_reorder.h"
 

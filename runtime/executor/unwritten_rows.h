@@ -1,7 +1,7 @@
 // The outputs that a loop stacks for its gradient have values only in the rows of the steps that ran; the other rows
 // are uninitialized, so that a loop touches no more memory than it fills. Its gradient, also a loop, reads the same
 // rows. Where anything else reads such an output, as in a handwritten file, the loop zeroes it first. Tested by
-// tests/runtime/short_rows_test.cc
+// tests/runtime/unwritten_rows_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

@@ -1,4 +1,4 @@
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
