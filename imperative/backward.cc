@@ -150,7 +150,7 @@ class Run {
     for (auto [i, gradient] : enumerate(scratch->results)) {
       if (unused == UnusedPolicy::None) continue;
       if (gradient) {
-        // Zeros are as they were computed, or have a history of their own.
+        // Zeros are unrecorded, or were recorded by an earlier call.
         const bool isConstant = createGraph && isZeros(i) && !gradient.get()->tracked;
         if (!isConstant) continue;
       } else if (!host.hasFunctionsAtAll()) {

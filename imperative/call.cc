@@ -290,7 +290,7 @@ class Caller {
     if (node) letGo(node);
   }
 
-  // ---- Nobody else knows the node before the call ends, unless it became the history of a target.
+  // ---- No other thread sees the node before the call ends, unless it became the history of a target.
   bool isShared() const { return !request.into.empty(); }
   void hold(TapeNode *node) const {
     if (isShared()) return retain(node);

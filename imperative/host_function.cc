@@ -295,7 +295,7 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
   uint16_t output = 0;
   for (Tensor &result : results) {
     if (!result) continue;
-    // A tensor of its own: the host may hold what it returned.
+    // A new tensor: the host may still refer to what it returned.
     TensorImpl &was = *result.get();
     retain(was.storage);
     Expected<Tensor> own = engine.makeTensor({was.shape, was.dtype}, was.storage);

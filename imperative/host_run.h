@@ -57,7 +57,7 @@ class HostRun {
   bool keepsValues() const { return hasHooksBefore; }
   void addTap(const HostScratch::Tap &tap);
   void setHasFunctions() { hasFunctions = true; }
-  /// Holds what was collected, and the marks and head gradients: from now on the host may release them, or clear the
+  /// Retains what was collected, and the marks and head gradients: after that the host may release them, or clear the
   /// history.
   void hold(const Collected &collected, llvm::ArrayRef<Mark *> marks, Tensors heads);
   const TapeNode &nodeOf(size_t call) const { return *scratch.nodes[call]; }
@@ -65,9 +65,9 @@ class HostRun {
   Storage *stateOf(size_t call) const { return scratch.states[call]; }
 
   /// Runs the hooks of a tap, each on the result of the one before. E-44, E-38 and E-39 for what a hook returns, and
-  /// its own error.
+  /// the hook's error.
   llvm::Error runHooks(size_t tap, Tensor &gradient);
-  /// Runs the hooks after the accumulation. E-24, and their own errors.
+  /// Runs the hooks after the accumulation. E-24, and errors of the hooks.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();

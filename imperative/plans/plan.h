@@ -27,7 +27,7 @@ struct BackwardRequest {
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
-  /// Resets everything but keeps the memory.
+  /// Resets everything except the capacity of the lists.
   void clear();
 };
 
@@ -53,7 +53,7 @@ struct PlanSource {
     uint32_t lastReader;  // call
   };
   struct Call {
-    KindRow *kind;  // held by `kinds`
+    KindRow *kind;  // with a reference in `kinds`
     NodeId node;
     uint32_t firstInput, lastInput, firstType;
     uint32_t call;       // the one that it is generated for, or kNone

@@ -1,8 +1,8 @@
 // The scalar of a gradient check near its base point, and its differences.
 //
 // The scalar is the sum of projected heads and of the implied losses of loss operators that a head gradient reaches.
-// Near the base point, entries that the gradient treats as constants are held at their base values, and piecewise
-// operators stay on their piece.
+// Near the base point, entries that the gradient treats as constants have their base values, and piecewise operators
+// stay on their piece.
 #pragma once
 
 #include "runtime/gradcheck/check_problem.h"

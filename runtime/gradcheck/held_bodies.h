@@ -18,7 +18,7 @@ class HeldBodies final : public BodyHooks {
   void decide(const TensorRef &decision) override;
   /// Called before each run but the first.
   void hold();
-  /// What the bodies of a node recorded is forgotten if the node will not run, because all its outputs are held.
+  /// Drops what the bodies of a node recorded if the node will not run, because all its outputs are held constant.
   size_t numRecorded() const { return recorded.size(); }
   void forgetFrom(size_t first) { recorded.resize(first); }
 

@@ -48,11 +48,11 @@ void LayoutSettlement::tie(EntryId a, EntryId b) {
   a = find(a), b = find(b);
   if (a == b) return;
   parent[b] = a;
-  wishes[a].allowed &= wishes[b].allowed;
-  wishes[a].wanted |= wishes[b].wanted;
+  preferences[a].allowed &= preferences[b].allowed;
+  preferences[a].wanted |= preferences[b].wanted;
 }
 
-void LayoutSettlement::want(EntryId e, Layout layout) { wishes[find(e)].wanted |= bit(layout); }
+void LayoutSettlement::want(EntryId e, Layout layout) { preferences[find(e)].wanted |= bit(layout); }
 
 bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference, n); }
 
@@ -119,7 +119,7 @@ void LayoutSettlement::constrain(NodeId n, const NodeLayout &node) {
 
 Layout LayoutSettlement::settled(EntryId e) {
   if (!isMovable(e)) return Layout::Plain;
-  const Wishes &all = wishes[find(e)];
+  const Preferences &all = preferences[find(e)];
   const uint8_t granted = all.wanted & all.allowed;
   if (granted == bit(Layout::ChannelsLast)) return Layout::ChannelsLast;
   return granted == bit(Layout::FilterTiles) ? Layout::FilterTiles : Layout::Plain;
@@ -127,7 +127,7 @@ Layout LayoutSettlement::settled(EntryId e) {
 
 void LayoutSettlement::settle(const NodeMap<NodeLayout> &nodes) {
   parent = EntryMap<EntryId>(graph, EntryId());
-  wishes = EntryMap<Wishes>(graph, {kAny, 0});
+  preferences = EntryMap<Preferences>(graph, {kAny, 0});
   const uint8_t ofArguments = movesArguments ? kFilters : kPlain;
   for (Value head : graph.heads()) allow(graph.entry(head), ofArguments);
   for (EntryId e : plain) allow(e, kPlain);

@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Keeps these draws apart from those of random operators, whose steps count from 0.
+/// Distinguishes these draws from those of random operators, whose steps count from 0.
 constexpr uint64_t kInitStep = ~uint64_t{0};
 
 void fillWith(const TensorRef &tensor, double value) {
@@ -75,7 +75,7 @@ struct ListEvents {
   bool isInArray = false, isInParameters = false, isValue = false;
 };
 
-/// The constant an `__init__` attribute stands for; NaN for initialisers that draw, which fall back to the default.
+/// The constant that an `__init__` attribute denotes; NaN for initialisers that draw, which fall back to the default.
 /// Spelled `zeros`, or as a JSON list of name and parameters: `["Constant", {"value": 0.25}]`.
 double constantOf(StringRef text) {
   ListEvents list;

@@ -6,11 +6,10 @@
 
 namespace gradc {
 
-/// In this order: the variable's `__init__` attribute (zeros, ones, a constant), the domain that the first reader with
-/// one declares, else uniform in ±sqrt(3 / fan_in), whose variance is 1 / fan_in. The fan-in is the product of all axes
-/// but the first (for a vector, its length), and 1 for a variable that its first reader calls `data`: scaling a batch
-/// by the size of one example would leave hardly any signal. A pure function of (seed, ordinal of the variable among
-/// all variables in id order).
+/// From the variable's `__init__` attribute (zeros, ones, a constant), else the domain that the first reader with one
+/// declares, else uniform in ±sqrt(3 / fan_in), whose variance is 1 / fan_in. The fan-in is the product of all axes but
+/// the first (for a vector, its length), and 1 for the input `data`: scaling a batch by the size of one example would
+/// leave hardly any signal. A pure function of (seed, ordinal of the variable among all variables in id order).
 class Initializer {
  public:
   /// One sweep over the edges. `graph` and `inference` must outlive the object.

@@ -11,7 +11,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Keeps these draws distinct from those of Initializer and of random operators.
+/// Distinguishes these draws from those of Initializer and of random operators.
 constexpr uint64_t kParameterStep = ~uint64_t{2};
 
 /// The constant a role starts from; NaN for one that is drawn.

@@ -5,11 +5,10 @@
 
 namespace gradc {
 
-/// Goes by the name that the first reader gives to the operand, as MXNet's initialisers go by names: biases, beta and
-/// moving means are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Other tensors with at least two
-/// axes are uniform in ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`; everything else is left to Initializer. An
-/// attribute
-/// `__init__` takes precedence, as in Initializer. A function of (seed, ordinal of the variable).
+/// By the name of the input that first reads the variable, as MXNet's initialisers go by names: biases, beta and moving
+/// means are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Other tensors with at least two axes are
+/// uniform in ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`. Everything else, and variables with an attribute
+/// `__init__`, is left to Initializer.
 class ParameterInitializer {
  public:
   /// `graph` and `inference` must outlive the object.

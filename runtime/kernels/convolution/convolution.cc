@@ -1,4 +1,4 @@
-// Convolution over two spatial axes by oneDNN: y, dx and dw, each a primitive of its own; db by column_sums.h.
+// Convolution over two spatial axes by oneDNN: y, dx and dw, a primitive for each; db by column_sums.h.
 //
 // Row-major weights are converted in every run, because training changes them at every step. The weight gradient
 // produces weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The

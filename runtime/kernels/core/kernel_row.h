@@ -12,7 +12,7 @@ enum class LayoutRole : uint8_t {
   Plain,     // row-major operands only
   Same,      // images, all of one layout
   Elements,  // element by element: any layout, but all the same
-  Own,       // images, each with its own layout; filters where the row says
+  Own,       // images, whose layouts are independent; filters where the row says
 };
 
 /// The filters among the operands of role Own.

@@ -1,6 +1,6 @@
 // Batch normalisation in training and inference mode, and its gradient, in either precision and either layout. In a
 // group (runtime/fusion/norm_group.h) the same passes over memory also compute a sum and a relu that follow it, or the
-// gradient of a relu before its own gradient.
+// gradient of a relu before that of the batch norm.
 //
 // oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc

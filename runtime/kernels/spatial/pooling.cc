@@ -78,7 +78,8 @@ dnnl::algorithm algorithmOf(const PoolingPlan &plan) {
                             : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-/// Both operands are computed in the same layout: channels-last if one of them has it and it makes a difference.
+/// Both operands are computed in the same layout: channels-last if one of them is channels-last and the difference
+/// matters.
 struct PoolingDescs {
   memory::desc x, y;  // outside
   memory::desc insideX, insideY;

@@ -89,12 +89,12 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   inferOptions.floatAs = options.run.floatAs;
   const Inference inference = cantFail(infer(testContext(), graph, hintsOf(graph, bindings), inferOptions));
   const RequestTable requests = countRequests(graph, options.requests);
-  KernelSetOptions wishes;
-  wishes.isTraining = options.run.isTraining;
-  wishes.threads = options.threads;
-  wishes.keepsTapes = options.keepsTapes;
-  KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
-  kernels.fuse(formGroups({graph, inference, requests, kernels, wishes, Schedule(), options.fusion}));
+  KernelSetOptions setOptions;
+  setOptions.isTraining = options.run.isTraining;
+  setOptions.threads = options.threads;
+  setOptions.keepsTapes = options.keepsTapes;
+  KernelSet kernels = KernelSet::create(graph, inference, requests, setOptions);
+  kernels.fuse(formGroups({graph, inference, requests, kernels, setOptions, Schedule(), options.fusion}));
   FastResult result;
   result.numTapes = kernels.tapes().size();
   result.numChannelsLast = kernels.numEntries(Layout::ChannelsLast);
