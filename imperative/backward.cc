@@ -102,7 +102,7 @@ class Run {
       for (RetainedMark *retained = node->retained; retained; retained = retained->next)
         if (retained->mark->hooks) add({node, retained->output, nullptr, {}}, *retained->mark);
     }
-    if (host.isNeeded()) host.hold(scratch->collected, scratch->marks, scratch->heads);
+    if (host.isNeeded()) host.retainAll(scratch->collected, scratch->marks, scratch->heads);
   }
 
   /// Delivers the gradients to their marks; until then nothing has changed.

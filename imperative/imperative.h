@@ -51,10 +51,10 @@ struct ImperativeOptions {
 enum class SecondBackward : uint8_t { Strict, Lenient };
 
 struct BackwardOptions {
-  HeldTensors heads = {};                    // one per y, no tensor for a gap; empty: all gaps
+  OwnedTensors heads = {};                   // one per y, no tensor for a gap; empty: all gaps
   std::optional<bool> retain = {};           // keep values and history for another backward; else as `createGraph`
   bool createGraph = false;                  // record the computation of the gradients
-  std::optional<HeldTensors> inputs = {};    // only these get gradients; may be computed tensors
+  std::optional<OwnedTensors> inputs = {};   // only these get gradients; may be computed tensors
   HeadPolicy headPolicy = HeadPolicy::Ones;  // for gaps: Ones, Scalar or Required; Input is E-13
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
@@ -62,12 +62,12 @@ struct BackwardOptions {
 };
 
 struct GradOptions {
-  HeldTensors heads = {};
+  OwnedTensors heads = {};
   std::optional<bool> retain = {};
   bool createGraph = false;
   UnusedPolicy unused = UnusedPolicy::Error;
-  HeldTensors noGrad = {};  // NG-04: no gradient flows into these
-  bool onlyInputs = true;   // false is E-13
+  OwnedTensors noGrad = {};  // NG-04: no gradient flows into these
+  bool onlyInputs = true;    // false is E-13
   HeadPolicy headPolicy = HeadPolicy::Ones;
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;

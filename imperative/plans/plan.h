@@ -72,7 +72,7 @@ struct PlanSource {
     std::vector<KnownOutput> outputs;   // per call all of them
     std::vector<uint8_t> isOthers;      // by result that is a head: its memory is not that of a call of the replay
     std::vector<Kind> kinds;
-    HeldShapes shapes;  // of the types
+    ShapeReferences shapes;  // of the types
 
     size_t heapBytes() const;
   };
@@ -90,7 +90,7 @@ struct Plan {
 
   std::vector<uint32_t> key;            // the request, then the structure
   std::vector<Signature *> signatures;  // those in the key, with references, so that no other gets their ids
-  HeldShapes shapes;                    // those in the key, and of the operands
+  ShapeReferences shapes;               // those in the key, and of the operands
 
   InstructionList list;                // of the backward part; has its graph if there are functions or taps
   std::vector<uint32_t> callOf;        // by node of its graph: position of the call it is generated for, or kNone

@@ -29,7 +29,7 @@ Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
   void *const block = impl.store->allocate(sizeof(TensorImpl));
   if (!block) return Tensor();
   retain(impl.storage);
-  TapeShapes::hold(impl.dims);
+  TapeShapes::retain(impl.dims);
   auto *const own = new (block) TensorImpl{.dtype = impl.dtype,
                                            .tracked = impl.tracked,
                                            .output = impl.output,

@@ -65,7 +65,7 @@ struct Signature {
   PreparedBodies bodies;  // of an operator with a flow
   size_t workspaceBytes = 0;
   bool isEmpty = false;  // no output has an element: there is nothing to run
-  HeldShapes shapes;
+  ShapeReferences shapes;
 
   Signature() = default;
   ~Signature() {

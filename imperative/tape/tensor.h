@@ -199,14 +199,14 @@ using Tensors = llvm::ArrayRef<Tensor>;
 using TensorList = llvm::SmallVector<Tensor, 8>;
 
 /// Tensors of an option, owned by the option.
-struct HeldTensors : TensorList {
-  HeldTensors() = default;
-  HeldTensors(Tensors list) : TensorList(list.begin(), list.end()) {}
-  HeldTensors(std::initializer_list<Tensor> list) : TensorList(list) {}
-  HeldTensors(const Tensor &tensor) : TensorList(1, tensor) {}
-  HeldTensors(const std::vector<Tensor> &list) : HeldTensors(Tensors(list)) {}
-  template <unsigned N> HeldTensors(const llvm::SmallVector<Tensor, N> &list) : HeldTensors(Tensors(list)) {}
-  template <size_t N> HeldTensors(const Tensor (&list)[N]) : HeldTensors(Tensors(list)) {}
+struct OwnedTensors : TensorList {
+  OwnedTensors() = default;
+  OwnedTensors(Tensors list) : TensorList(list.begin(), list.end()) {}
+  OwnedTensors(std::initializer_list<Tensor> list) : TensorList(list) {}
+  OwnedTensors(const Tensor &tensor) : TensorList(1, tensor) {}
+  OwnedTensors(const std::vector<Tensor> &list) : OwnedTensors(Tensors(list)) {}
+  template <unsigned N> OwnedTensors(const llvm::SmallVector<Tensor, N> &list) : OwnedTensors(Tensors(list)) {}
+  template <size_t N> OwnedTensors(const Tensor (&list)[N]) : OwnedTensors(Tensors(list)) {}
 };
 
 }  // namespace gradc

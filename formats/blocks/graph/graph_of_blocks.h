@@ -21,8 +21,8 @@ struct BlockGraphOptions {
   std::vector<std::string> noGrad = {};
   int64_t maxIterations = 10'000;  // of each `while`
   uint32_t numSeeds = 0;           // of the heads, at their end: head gradients, no targets
-  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as it is for gradients
-  /// that the program has.
+  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as for gradients that
+  /// the program contains.
   bool holdsLost = false;
 };
 

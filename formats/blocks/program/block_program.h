@@ -85,7 +85,7 @@ class BlockProgram {
   /// The nearest block, from `block` outwards, that declares the name (IR-11). Requires valid links (verifyBlocks).
   std::optional<uint32_t> declaringBlock(uint32_t block, TextId name) const;
 
-  /// The operands in the slot; empty when the operator does not have it.
+  /// The operands in the slot; empty when the operator does not have the slot.
   llvm::ArrayRef<TextId> variables(llvm::ArrayRef<BlockSlot> slots, llvm::StringRef slot) const;
 
  private:
