@@ -121,7 +121,7 @@ double weightTime(const Convolution &c, memory::format_tag format) {
                  {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}});
 }
 
-/// The data gradient as a convolution of dy with the filters turned round, if there is one.
+/// The data gradient as a convolution of dy with the filters rotated by 180°, if there is one.
 std::optional<Convolution> adjoint(Convolution c) {
   if (!c.hasUnitStride() || c.isGrouped()) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) c.pad[i] = (c.dilate[i] + 1) * (c.w[2 + i] - 1) - c.pad[i];

@@ -50,7 +50,7 @@ struct GradcheckReport {
   /// Of a check that failed, what the differences tend to changes with the step: the function is not smooth at its
   /// scale.
   bool isUnsettled = false;
-  /// Variables that no check moved by themselves.
+  /// Variables that no check moved alone.
   size_t numUnsampled() const;
   /// No failure, and if a variable is vacuous, another is not.
   bool passed() const;

@@ -90,7 +90,7 @@ void LayoutSettlement::tieElements(ArrayRef<Operand> operands) {
   }
 }
 
-void LayoutSettlement::constrainOwn(const Operand &operand, bool suitsTiles) {
+void LayoutSettlement::constrainIndependent(const Operand &operand, bool suitsTiles) {
   const auto [e, isFilter] = operand;
   if (isFilter) {
     const bool isTiled = suitsTiles && WeightReorder::hasTiles(dims(e));
@@ -111,8 +111,8 @@ void LayoutSettlement::constrain(NodeId n, const NodeLayout &node) {
       return;
     case LayoutRole::Same: return tieImages(operands);
     case LayoutRole::Elements: return tieElements(operands);
-    case LayoutRole::Own:
-      for (const Operand &operand : operands) constrainOwn(operand, node.suitsTiles);
+    case LayoutRole::Independent:
+      for (const Operand &operand : operands) constrainIndependent(operand, node.suitsTiles);
       return;
   }
 }

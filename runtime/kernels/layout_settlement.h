@@ -17,7 +17,7 @@ namespace gradc {
 /// A node's constraints and preferences on layouts.
 struct NodeLayout {
   LayoutRole role = LayoutRole::Plain;
-  FilterOperands filters;   // of role Own
+  FilterOperands filters;   // of role Independent
   bool suitsTiles = false;  // the filters may and should be FilterTiles
 };
 
@@ -56,7 +56,7 @@ class LayoutSettlement {
   void constrain(NodeId n, const NodeLayout &node);
   void tieImages(llvm::ArrayRef<Operand> operands);
   void tieElements(llvm::ArrayRef<Operand> operands);
-  void constrainOwn(const Operand &operand, bool suitsTiles);
+  void constrainIndependent(const Operand &operand, bool suitsTiles);
   Layout settled(EntryId e);
 
   const Graph &graph;

@@ -178,18 +178,18 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
 }
 
 constexpr FastKernelRow kRows[] = {
-    {"Convolution", convolution, LayoutRole::Own, {.in = 1, .suitTiles = convolutionSuitsTiles}},
+    {"Convolution", convolution, LayoutRole::Independent, {.in = 1, .suitTiles = convolutionSuitsTiles}},
     {"_backward_Convolution",
      convolutionBackward,
-     LayoutRole::Own,
+     LayoutRole::Independent,
      {.in = 2, .out = 1, .suitTiles = convolutionBackwardSuitsTiles}},
     {"_convolution_data_grad",
      convolutionDataGrad,
-     LayoutRole::Own,
+     LayoutRole::Independent,
      {.in = 1, .suitTiles = convolutionDataGradSuitsTiles}},
     {"_convolution_weight_grad",
      convolutionWeightGrad,
-     LayoutRole::Own,
+     LayoutRole::Independent,
      {.out = 0, .suitTiles = convolutionBackwardSuitsTiles}},
 };
 
