@@ -30,8 +30,8 @@ struct MatchedBindings {
 llvm::Expected<MatchedBindings> matchBindings(const Graph &graph, const std::optional<GradientTable> &table,
                                               llvm::ArrayRef<Request> headRequests, std::vector<NamedArray> bindings);
 
-/// `conflict`, the error of inference with the shapes of the bound arrays. E-71 if it succeeds without them, so that
-/// one of them must be at fault: names the first whose shape disagrees by itself, else the message stays that of
+/// `conflict`, the error of inference with the shapes of the bound arrays. E-71 if inference succeeds without them, so
+/// that one of them must be wrong; it names the first whose shape disagrees alone, else it has the message of
 /// `conflict`.
 llvm::Error explainConflict(Context &context, const Graph &graph, const MatchedBindings &matched,
                             const InferRequest &hints, const InferOptions &options, llvm::Error conflict);

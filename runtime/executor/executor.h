@@ -115,9 +115,9 @@ class Executor {
   /// `kernels` chose another layout for the entry (KernelSetOptions::movesArguments), the tensor must have that layout.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Binds the caller's memory for head i; without it the executor owns the memory, initially zero. For Request::Add it
-  /// holds the start value. Another head may use the same memory only if both have the request Add (E-18), a variable
-  /// only if the head's node waits for all its other readers, as the steps of appendOptimizer do; the latter is not
-  /// checked.
+  /// holds the start value. Another head may use the same memory only if both have the request Add (E-18). A variable
+  /// may use it only if the head's node waits for all other readers of the variable, as the steps of appendOptimizer
+  /// do, which is not checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// Sets KernelCall::state of the node for all later runs. BindingSurplus for a node that the graph does not have.
   llvm::Error bindState(NodeId node, void *object);

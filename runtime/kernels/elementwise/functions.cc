@@ -1,6 +1,6 @@
 // Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
 // runtime/kernels/elementwise/float_functions.h and float_activations.h in loops. sigmoid and tanh of float32 are
-// oneDNN's, which are faster; oneDNN's exp is not used, because it turns a NaN into infinity. Tested by
+// oneDNN's; its exp is not used, because it turns a NaN into infinity. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/elementwise/float_activations.h"
 

@@ -56,7 +56,7 @@ std::string describe(const Graph &graph, const Inference &inference, NodeId n) {
   return text;
 }
 
-/// Whether the table has a kernel for the operator, somebody wants a result, and there is an element to compute.
+/// Whether the table has a kernel for the operator, a result is requested, and there is an element to compute.
 bool mayBeFast(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
   if (graph.isVariable(n) || !findFastKernel(*graph.op(n))) return false;
   auto isEmpty = [&](EntryId e) { return numElements(inference.shapeOf(e).dims()) == 0; };
