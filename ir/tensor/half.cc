@@ -2,6 +2,8 @@
 // tests/ir/half_test.cc
 #include "ir/tensor/half.h"
 
+#include "ir/base/instruction_sets.h"
+
 #include <cassert>
 #include <immintrin.h>
 
@@ -33,7 +35,7 @@ __attribute__((target("avx,f16c"))) void narrowWithF16c(const float *from, uint1
   for (; i < size; ++i) to[i] = floatToFloat16(from[i]);
 }
 
-bool hasF16c() { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
+bool hasF16c() { return instructionSet() >= InstructionSet::Avx2; }
 
 /// Truncates to float and sets the last bit if that was inexact. Rounding the result to a format with at least two bits
 /// less then gives the same as rounding the value itself.

@@ -2,7 +2,7 @@
 // tests/runtime/kernels/instruction_sets_test.cc
 #pragma once
 
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 
 #include <type_traits>
 

@@ -1,7 +1,7 @@
 // Blocked products over gathered receptive fields. Tested by tests/ops/nn_ops_test.cc
 #include "ops/spatial/convolution_kernel.h"
 
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 
 #include <algorithm>
 

@@ -1,4 +1,3 @@
-// Initial values. Tested by tests/runtime/session_test.cc
 #include "runtime/session/initial_values.h"
 
 #include "ir/rules/kernel.h"
@@ -13,8 +12,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Distinguishes these draws from those of random operators, whose steps count from 0.
+// These distinguish the draws from each other and from those of random operators, whose steps count from 0.
 constexpr uint64_t kInitStep = ~uint64_t{0};
+constexpr uint64_t kParameterStep = ~uint64_t{2};
 
 void fillWith(const TensorRef &tensor, double value) {
   for (int64_t i = 0, size = tensor.size(); i < size; ++i) writeElement(tensor, i, value);
@@ -92,10 +92,24 @@ int64_t smallest(Dims dims) {
   return std::max<int64_t>(least, 1);
 }
 
+/// The constant that a parameter starts from; NaN for one that is drawn.
+double constantOfRole(StringRef op, StringRef role) {
+  if (role == "gamma") return op == "LeakyReLU" ? 0.25 : 1;
+  if (role == "moving_var") return 1;
+  return role == "bias" || role == "beta" || role == "moving_mean" ? 0 : std::nan("");
+}
+
+double glorotBound(Dims shape) {
+  double receptive = 1;
+  for (int64_t dim : shape.drop_front(2)) receptive *= static_cast<double>(dim);
+  return std::sqrt(6 / (static_cast<double>(shape[0] + shape[1]) * receptive));
+}
+
 }  // namespace
 
 Initializer::Initializer(const Graph &graph, const Inference &inference, uint64_t seed)
-    : graph(graph), inference(inference), seed(seed), readers(graph, Reader()), ordinals(graph, 0) {
+    : graph(graph), inference(inference), seed(seed), firstReaders(graph, Reader()), readers(graph, Reader()),
+      ordinals(graph, 0) {
   uint32_t numVariables = 0;
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     const NodeKind &kind = graph.kind(NodeId(id));
@@ -107,6 +121,7 @@ Initializer::Initializer(const Graph &graph, const Inference &inference, uint64_
     for (uint32_t i = 0; i < inputs.size(); ++i) {
       Reader &reader = readers[inputs[i].node];
       bool isFirst = !reader.node.isValid();
+      if (isFirst) firstReaders[inputs[i].node] = {NodeId(id), i};
       bool isPlain = isFirst || domainOf(graph.kind(reader.node), reader.input) == Domain::Any;
       if (isFirst || (isPlain && domainOf(kind, i) != Domain::Any)) reader = {NodeId(id), i};
     }
@@ -194,6 +209,20 @@ void Initializer::fill(NodeId variable, TensorRef tensor) const {
     double draw = low + width * key.uniform(static_cast<uint64_t>(i));
     writeElement(tensor, i, isWhole ? std::floor(draw) : draw);
   }
+}
+
+void Initializer::fillParameter(NodeId variable, TensorRef tensor) const {
+  const Reader &reader = firstReaders[variable];
+  const bool isDeclared = graph.attrs(variable).get("__init__").has_value();
+  if (isDeclared || !reader.node.isValid() || !isFloating(tensor.dtype)) return fill(variable, tensor);
+  const NodeKind &kind = graph.kind(reader.node);
+  const double constant = constantOfRole(kind.op->name, inputName(kind, reader.input));
+  if (!std::isnan(constant)) return fillWith(tensor, constant);
+  if (tensor.shape.size() < 2 || tensor.size() == 0) return fill(variable, tensor);
+  const RandomKey key{seed, kParameterStep, ordinals[variable]};
+  const double bound = glorotBound(tensor.shape);
+  for (int64_t i = 0, size = tensor.size(); i < size; ++i)
+    writeElement(tensor, i, bound * (2 * key.uniform(static_cast<uint64_t>(i)) - 1));
 }
 
 }  // namespace gradc

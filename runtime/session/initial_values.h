@@ -1,4 +1,5 @@
-// Values of unbound variables: `run --init SEED`, gradcheck.
+// Values of variables that were not given: `run --init SEED`, gradcheck, parameters that train. Tested by
+// tests/runtime/session_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"
@@ -15,6 +16,11 @@ class Initializer {
   /// One sweep over the edges. `graph` and `inference` must outlive the object.
   Initializer(const Graph &graph, const Inference &inference, uint64_t seed);
   void fill(NodeId variable, TensorRef tensor) const;
+  /// For parameters that train, by the name of the input that first reads the variable, as MXNet's initialisers go by
+  /// names: biases, beta and moving means are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Other
+  /// tensors with at least two axes are uniform in ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`. What is left, and
+  /// variables with an attribute `__init__`, are filled as by `fill`.
+  void fillParameter(NodeId variable, TensorRef tensor) const;
 
  private:
   struct Reader {
@@ -31,7 +37,8 @@ class Initializer {
   const Graph &graph;
   const Inference &inference;
   uint64_t seed;
-  NodeMap<Reader> readers;     // first reader that declares a domain, else the first reader
+  NodeMap<Reader> firstReaders;
+  NodeMap<Reader> readers;     // the first that declares a domain, else the first reader
   NodeMap<uint32_t> ordinals;  // of variables
 };
 

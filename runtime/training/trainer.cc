@@ -10,7 +10,7 @@
 #include "runtime/executor/tensor_keys.h"
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/evaluator.h"
-#include "runtime/training/parameter_init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -208,12 +208,12 @@ void Trainer::State::initialize() {
   std::vector<bool> isState(training.graph.numNodes());
   for (const TrainingGraph::Parameter &parameter : training.parameters)
     for (NodeId state : parameter.states) isState[state.value] = true;
-  ParameterInitializer initializer(training.graph, session->inference(), options.seed);
+  const Initializer initializer(training.graph, session->inference(), options.seed);
   for (uint32_t id = 0; id < forward.numNodes(); ++id) {
     const NodeId n(id);
     if (!training.graph.isVariable(n) || llvm::is_contained(fed, n)) continue;
     lasting.push_back(n);
-    if (!given.count(keys[id])) initializer.fill(n, session->variable(n));
+    if (!given.count(keys[id])) initializer.fillParameter(n, session->variable(n));
   }
   for (const TrainingGraph::Parameter &parameter : training.parameters)
     if (parameter.master.isValid())

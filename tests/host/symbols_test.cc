@@ -66,7 +66,7 @@ TEST(Symbols, WhatIsCompiledForMoreInstructionsIsSharedWithNobody) {
   EXPECT_EQ(numSets, 3);
 }
 
-// Loops are compiled for more by the attributes of functions that only ops/kit/instruction_sets.h calls, and of
+// Loops are compiled for more by the attributes of functions that only ir/base/instruction_sets.h calls, and of
 // functions that no other file can see.
 TEST(Symbols, WideVectorsAreInFunctionsOfTheirOwn) {
   bool hasWide = false;

@@ -1,6 +1,7 @@
 // Operators with bodies on the tape: what they compute and their gradients are, bit for bit, those of the compiled
 // graph.
 #include "imperative/imperative.h"
+#include "ops/control/flow_operator.h"
 #include "ops/control/loop_gradient.h"
 #include "passes/gradient/higher_order/higher_order.h"
 #include "tests/support/ops/op_table.h"

@@ -3,6 +3,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/inference/infer.h"
 #include "passes/memory/plan_memory.h"
+#include "tests/support/runs/linear_time.h"
 #include "tests/support/test_graph.h"
 
 #include "ir/base/process_memory.h"
@@ -85,11 +86,7 @@ void measure(Context &context, const Graph &graph, Seconds &best) {
   finish();
 }
 
-/// More than linear_time.h allows: the smaller graph fits in a processor's cache, the larger one takes a gigabyte, and
-/// what else runs on the machine decides what reading that costs. A square term of 0.01 ns per pair exceeds it.
-constexpr double kMostTimes = 40;
-
-/// Every stage takes n to 16 n nodes in at most kMostTimes the time. Repeated until it holds or a tenth try fails.
+/// Every stage takes n to 16 n nodes in at most kMostTimes (linear_time.h) the time. Repeated until it holds or a tenth try fails.
 void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
   constexpr uint32_t kSmall = 20'000, kFactor = 16;
   keepFreedMemory();
@@ -98,7 +95,7 @@ void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
   Seconds ofSmall, ofLarge;
   ofSmall.fill(1e9);
   ofLarge.fill(1e9);
-  auto holds = [&](size_t stage) { return ofLarge[stage] <= kMostTimes * ofSmall[stage]; };
+  auto holds = [&](size_t stage) { return ofLarge[stage] <= testing::kMostTimes * ofSmall[stage]; };
   for (int round = 0; round < 10; ++round) {
     for (int repeat = 0; repeat < 5; ++repeat) measure(context, small, ofSmall);
     measure(context, large, ofLarge);

@@ -1,5 +1,5 @@
 // Learning rates as functions of the step, and the values parameters start from.
-#include "runtime/training/parameter_init.h"
+#include "runtime/session/initial_values.h"
 #include "runtime/training/rate_schedule.h"
 #include "runtime/training/trainer.h"
 #include "tests/support/tensors.h"
@@ -54,17 +54,17 @@ TEST(RateSchedule, E_13_ARateThatDropsEveryZeroSteps) {
   EXPECT_EQ(errorOf(Trainer::create(g.context, g, std::move(data), options)).message, error.message);
 }
 
-TEST(ParameterInit, RolesDecide) {
+TEST(Initializer, RolesOfParametersDecide) {
   TestGraph g("x = var {__shape__=(4,30)}; h = FullyConnected(x, w, b) {num_hidden=50};"
               "n = BatchNorm(h, g, e, m, v); c = var {__init__=[\"Constant\", {\"value\": 2}],__shape__=(4,50)};"
               "y = elemwise_add(n, c)");
   Inference inference = cantFail(infer(g.context, g, {}, {}));
-  ParameterInitializer initializer(g, inference, 1);
+  const Initializer initializer(g, inference, 1);
   auto filled = [&](StringRef name) {
     const NodeId n = nodeNamed(g, name);
     Dims shape = inference.shapeOf(g.graph.firstEntry(n)).dims();
     Array array{DType::Float32, shape.vec(), std::vector<char>(static_cast<size_t>(*numElements(shape)) * 4)};
-    initializer.fill(n, array.ref());
+    initializer.fillParameter(n, array.ref());
     return valuesOf<float>(array);
   };
   for (StringRef zero : {"b", "e", "m"}) EXPECT_EQ(filled(zero)[49], 0) << zero.str();

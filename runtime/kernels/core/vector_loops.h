@@ -12,7 +12,7 @@
 
 namespace gradc::fast {
 
-/// parallelFor over loops in plain C++ (ops/kit/instruction_sets.h).
+/// parallelFor over loops in plain C++ (ir/base/instruction_sets.h).
 template <class F> void vectorFor(unsigned threads, int64_t size, int64_t grain, const F &body) {
   parallelFor(threads, size, grain, [&](int64_t begin, int64_t end) { onMachine([=] { body(begin, end); }); });
 }

@@ -1,5 +1,5 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/batch_dot.h"
 #include "ops/linear/dot.h"

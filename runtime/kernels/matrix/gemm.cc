@@ -2,7 +2,7 @@
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/matrix/gemm.h"
 
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 #include "runtime/kernels/core/channel_loops.h"
 #include "runtime/kernels/core/prepared_kernel.h"
 #include "runtime/kernels/core/threads.h"
@@ -99,7 +99,7 @@ constexpr int64_t kStripe = 8;                // rows or columns of c that stay 
 void multiplyAlone(const Gemm<double> &g) {
 #if defined(__x86_64__)
   if (instructionSet() == InstructionSet::Avx512) return multiply_avx512(g);
-  if (instructionSet() == InstructionSet::Avx2 && __builtin_cpu_supports("fma")) return multiply_avx2(g);
+  if (instructionSet() == InstructionSet::Avx2) return multiply_avx2(g);
 #endif
   multiply_baseline(g);
 }

@@ -1,4 +1,4 @@
-// Loops over the cells of rows, for each instruction set (ops/kit/instruction_sets.h).
+// Loops over the cells of rows, for each instruction set (ir/base/instruction_sets.h).
 // Tested by tests/runtime/kernels/rnn_kernels_test.cc
 #include "runtime/kernels/rnn/rnn_cells.h"
 

@@ -50,16 +50,16 @@ class BesideCheck {
   /// nodes wait for that write when those are lowered.
   static bool holdsMoreWrites(const Graph &without, const Graph &with) {
     const EndangeredWrites before(without), after(with);
-    if (before.isLoose.empty()) return false;
+    if (before.mayLoseReaders.empty()) return false;
     StringMap<NodeId> named;
     for (uint32_t n = 0; n < with.numNodes(); ++n) named[with.name(NodeId(n))] = NodeId(n);
     for (uint32_t n = 0; n < without.numNodes(); ++n) {
       const NodeId same = named.lookup(without.name(NodeId(n)));
-      if (before.isLoose[n] && !after.isLoose[same.value]) return true;
+      if (before.mayLoseReaders[n] && !after.mayLoseReaders[same.value]) return true;
       const bool overwrites = !without.kind(NodeId(n)).mutated.isEmpty();
       const uint32_t first = without.firstEntry(NodeId(n)).value, other = with.firstEntry(same).value;
       for (uint32_t o = 0; overwrites && o < without.numOutputs(NodeId(n)); ++o)
-        if (!before.isHeld[first + o] && after.isHeld[other + o]) return true;
+        if (!before.isAlwaysRead[first + o] && after.isAlwaysRead[other + o]) return true;
     }
     return false;
   }

@@ -36,7 +36,7 @@ Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, con
   const bool hasNotes = !graph.table().entries.shapes.empty() || !hints.shapes.empty() || !hints.dtypes.empty();
   if (!hasNotes) return made->graph;
   // The nodes have changed, and the slices of a replaced loop no longer determine the shapes of its operands.
-  Expected<Inference> again = infer(tool.context, made->graph, variablesOf(graph, *known, made->graph), inferOptions);
+  Expected<Inference> again = inferPartly(tool, made->graph, variablesOf(graph, *known, made->graph));
   if (!again) return again.takeError();
   return annotate(made->graph, *again);
 }

@@ -21,8 +21,8 @@ namespace gradc {
 
 enum class InstructionSet : uint8_t {
   Baseline,  // SSE2 on x86-64
-  Avx2,
-  Avx512,  // F, DQ and VL
+  Avx2,      // and FMA and F16C, as every processor with AVX2 has
+  Avx512,    // and F, DQ and VL
 };
 
 /// The set that loops use: the best that the machine has, up to the limit.

@@ -1,4 +1,4 @@
-#include "ops/kit/instruction_sets.h"
+#include "ir/base/instruction_sets.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,8 @@ InstructionSet bestOfMachine() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     return InstructionSet::Avx512;
-  if (__builtin_cpu_supports("avx2")) return InstructionSet::Avx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    return InstructionSet::Avx2;
 #endif
   return InstructionSet::Baseline;
 }
