@@ -190,7 +190,7 @@ class Backward {
   /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target.
   /// Otherwise more contributions arrive, so a copy of the head is one of them (D-25); so it is for a target that is an
   /// input, whose gradient is a result. A branch's gradient block reads the gradient of what the branch writes under
-  /// its own name.
+  /// the name of the gradient itself.
   void settleHeads() {
     NameSet read;
     for (TextId input : inputs) read.insert(names.gradient(input));
