@@ -1,5 +1,5 @@
-// Tracks in channels: spans that overlap in one channel get tracks of their own, spans of one net share one.
-// Tested by tests/tools/drawing_test.cc
+// Tracks in channels: spans that overlap in one channel get different tracks, spans of one net share one. Tested by
+// tests/tools/drawing_test.cc
 #pragma once
 
 #include "llvm/ADT/STLExtras.h"

@@ -4,8 +4,8 @@
 // per step of the longest path. A gradient node goes in the row of its forward node; of several, the last one is level
 // with it and those that feed it are below, so gradients flow up. Within a lane, chains of nodes keep their column and
 // a branch takes the nearest column that is free while it lasts, as in a drawing of a version history: near linear,
-// straight where the network is, nothing random. Variables and constants have no cell of their own; they go beside
-// their first reader. Nothing here depends on pixels. Tested by tests/tools/drawing_test.cc
+// straight where the network is, nothing random. Variables and constants have no cell; they go beside their first
+// reader. Nothing here depends on pixels. Tested by tests/tools/drawing_test.cc
 #pragma once
 
 #include "ir/graph/tables.h"
@@ -19,7 +19,7 @@ inline constexpr size_t kNumLanes = 3;
 struct GraphLayout {
   NodeMap<NodeRole> role;
   NodeMap<Lane> lane;
-  NodeMap<NodeId> host;           // of a variable or constant: the node it goes beside; invalid: it has its own place
+  NodeMap<NodeId> host;           // of a variable or constant: the node it goes beside; invalid: it has a place
   NodeMap<NodeId> anchor;         // of a gradient node: the forward node whose row it shares; invalid for others
   NodeMap<uint32_t> row, column;  // of nodes with a place; columns count over all lanes
   uint32_t numRows = 0;

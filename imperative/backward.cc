@@ -102,7 +102,7 @@ class Run {
       for (RetainedMark *retained = node->retained; retained; retained = retained->next)
         if (retained->mark->hooks) add({node, retained->output, nullptr, {}}, *retained->mark);
     }
-    if (host.isNeeded()) host.hold(scratch->collected, scratch->marks, scratch->heads);
+    if (host.isNeeded()) host.retainAll(scratch->collected, scratch->marks, scratch->heads);
   }
 
   /// Delivers the gradients to their marks; until then nothing has changed.
@@ -150,7 +150,7 @@ class Run {
     for (auto [i, gradient] : enumerate(scratch->results)) {
       if (unused == UnusedPolicy::None) continue;
       if (gradient) {
-        // Zeros are as they were computed, or have a history of their own.
+        // Zeros are unrecorded, or were recorded by an earlier call.
         const bool isConstant = createGraph && isZeros(i) && !gradient.get()->tracked;
         if (!isConstant) continue;
       } else if (!host.hasFunctionsAtAll()) {

@@ -287,16 +287,16 @@ class Caller {
     for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind->number, engine.numCalls);
     for (size_t o = 0; o < request.into.size(); ++o) setHistory(*request.into[o].get(), o, node);
     for (size_t o = 0; o < results.size(); ++o) results[o] = newTensor(memory, o, node);
-    if (node) letGo(node);
+    if (node) dropReference(node);
   }
 
-  // ---- Nobody else knows the node before the call ends, unless it became the history of a target.
+  // ---- No other thread sees the node before the call ends, unless it became the history of a target.
   bool isShared() const { return !request.into.empty(); }
-  void hold(TapeNode *node) const {
+  void addReference(TapeNode *node) const {
     if (isShared()) return retain(node);
     node->refs.store(node->refs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  void letGo(TapeNode *node) const {
+  void dropReference(TapeNode *node) const {
     const uint32_t refs = node->refs.load(std::memory_order_relaxed);
     if (isShared() || refs == 1) return release(node);
     node->refs.store(refs - 1, std::memory_order_relaxed);
@@ -354,9 +354,9 @@ class Caller {
     const OperandType type = signature->outputs[o].type;
     const uint8_t tracked = trackedBits(o, node);
     const bool isDerived = node && !signature->isTracked;
-    if (tracked || isDerived) hold(node);
+    if (tracked || isDerived) addReference(node);
     const Dims dims = signature->operands[signature->numInputs() + o].shape;
-    TapeShapes::hold(dims.data());
+    TapeShapes::retain(dims.data());
     return Tensor::adopt(new (memory.takeTensor(o)) TensorImpl{.dtype = type.dtype,
                                                                .tracked = tracked,
                                                                .output = static_cast<uint16_t>(o),

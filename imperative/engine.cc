@@ -55,7 +55,7 @@ Expected<Tensor> Engine::makeTensor(OperandType type, Storage *storage, bool isS
     if (storage) release(storage);
     return Failure(ErrorKind::TooLarge, "no memory for the " + Twine(bytes) + " bytes of a tensor");
   }
-  TapeShapes::hold(dims.data());
+  TapeShapes::retain(dims.data());
   return Tensor::adopt(new (block) TensorImpl{.dtype = type.dtype,
                                               .shape = type.shape,
                                               .rank = static_cast<uint32_t>(dims.size()),
@@ -86,7 +86,7 @@ Expected<Mark *> Engine::markOf(TensorImpl &impl) {
     if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + describe(impl));
     impl.mark =
         new (block) Mark{.dtype = impl.dtype, .shape = impl.shape, .dims = impl.dims, .store = &store, .name = {}};
-    TapeShapes::hold(impl.dims);
+    TapeShapes::retain(impl.dims);
   }
   return impl.mark;
 }

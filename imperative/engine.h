@@ -49,9 +49,9 @@ struct Scratch {
   struct Recorded {
     std::vector<Tensor> values;           // by entry of the combined graph
     std::vector<Tensor> inputs, outputs;  // of the call under way
-    std::vector<Origin *> origins;        // by call, made as they are needed
+    std::vector<Origin *> origins;        // by call, made when needed
     std::vector<uint32_t> versions;       // of the forward values
-    std::vector<uint8_t> isDelivered;     // by result: its leaf has it already
+    std::vector<uint8_t> isDelivered;     // by result: already delivered to its leaf
     DenseSet<const Storage *> taken;
     DenseMap<const char *, const Tensor *> sums;  // by address of the caller's buffer
   } recorded;                                     // for a replay call by call
@@ -97,7 +97,7 @@ class Engine {
   /// E-19 for a tensor whose history a write would contradict. `isTarget`: the call that writes becomes its history, if
   /// the policy allows that and no other tensor shares the memory.
   llvm::Error checkWritable(const TensorImpl &impl, const Modes &modes, bool isTarget) const;
-  /// A tensor of its own for what another one is now: memory, mark, and history as far as `mask` counts it.
+  /// A new tensor with the current memory and mark of another one, and its history as far as `mask` counts it.
   llvm::Expected<Tensor> snapshot(const TensorImpl &impl, uint8_t mask);
 
   const Imperative &owner;

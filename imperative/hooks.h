@@ -18,14 +18,15 @@
 namespace gradc {
 
 /// Sees the gradient of a tensor, the sum of all contributions, before anything reads it (HOOK-02). A tensor that it
-/// returns replaces the gradient; no tensor leaves it as it is. An error ends the backward, which returns it unchanged.
+/// returns replaces the gradient; no tensor leaves the gradient unchanged. An error ends the backward, which returns
+/// the error.
 using TensorHook = std::function<llvm::Expected<Tensor>(const Tensor &gradient)>;
 using FinalCallback = std::function<llvm::Error()>;
 
 class HookEntry {
  public:
   explicit HookEntry(std::shared_ptr<const TensorHook> hook) : hook(std::move(hook)) {}
-  /// Null once it is removed. Whoever calls it holds it: it may be removed meanwhile.
+  /// Null once it is removed. The caller shares ownership, because the hook may be removed while it runs.
   std::shared_ptr<const TensorHook> get() const {
     std::lock_guard guard(mutex);
     return hook;
@@ -55,11 +56,11 @@ class HookHandle {
   std::weak_ptr<HookEntry> entry;
 };
 
-/// Replaced as a whole when one is added, so that a run keeps those it began with.
+/// Replaced as a whole when a hook is added, so that a run in progress continues with the hooks it began with.
 using HookRows = std::shared_ptr<const Pooled<std::shared_ptr<HookEntry>>>;
 
-/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated. In the
-/// pool, as they are themselves.
+/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated. Rows
+/// and hooks are allocated in the pool.
 struct HookList {
   Store *store;
   HookRows before, after;

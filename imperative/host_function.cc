@@ -270,17 +270,17 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
     known.push_back({{result.get()->shape, result.dtype()}});
     key.push_back(keyWord(known.back().type, true));
   }
-  auto letGo = [&] {
+  auto releaseEdges = [&] {
     for (const Edge &edge : edges) release(edge);
   };
-  if (known.empty() || !isTracked) return letGo(), Error::success();
+  if (known.empty() || !isTracked) return releaseEdges(), Error::success();
   Expected<KindRow *> kind =
       engine.functionKind(kOnceFunction, node.signature->handle->spelling, edges.size(), known.size());
-  if (!kind) return letGo(), kind.takeError();
+  if (!kind) return releaseEdges(), kind.takeError();
   Expected<Signature *> signature = engine.signatures.find(**kind, key, known);
-  if (!signature) return letGo(), signature.takeError();
+  if (!signature) return releaseEdges(), signature.takeError();
   void *const block = engine.store.allocate(TapeNode::bytes(edges.size(), 0));
-  if (!block) return letGo(), Failure(ErrorKind::TooLarge, "no memory to record a function");
+  if (!block) return releaseEdges(), Failure(ErrorKind::TooLarge, "no memory to record a function");
   retain(*signature);
   TapeNode *const once = new (block) TapeNode{.numEdges = static_cast<uint32_t>(edges.size()),
                                               .numKept = 0,
@@ -295,7 +295,7 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
   uint16_t output = 0;
   for (Tensor &result : results) {
     if (!result) continue;
-    // A tensor of its own: the host may hold what it returned.
+    // A new tensor: the host may still refer to what it returned.
     TensorImpl &was = *result.get();
     retain(was.storage);
     Expected<Tensor> own = engine.makeTensor({was.shape, was.dtype}, was.storage);

@@ -121,7 +121,7 @@ void HostRun::addTap(const HostScratch::Tap &tap) {
   hasHooksBefore |= tap.before != nullptr;
 }
 
-void HostRun::hold(const Collected &collected, ArrayRef<Mark *> marks, Tensors heads) {
+void HostRun::retainAll(const Collected &collected, ArrayRef<Mark *> marks, Tensors heads) {
   for (TapeNode *node : collected.nodes()) {
     scratch.nodes.push_back(node);
     retain(node);

@@ -26,7 +26,7 @@ struct HostScratch {
     uint32_t result = 0xffffffff;  // position of the gradient among the results, if `after` is set
   };
   /// A value that instructions read, and its version when they began.
-  struct Held {
+  struct ReadValue {
     Storage *storage;
     uint32_t version;
   };
@@ -35,7 +35,7 @@ struct HostScratch {
   std::vector<Mark *> marks;
   std::vector<Storage *> states;  // of the nodes; null: none
   std::vector<Storage *> heads;   // memory of the head gradients
-  std::vector<Held> values;
+  std::vector<ReadValue> values;
   llvm::BitVector missing;  // by entry: gradients that functions did not give
   std::vector<FinalCallback> callbacks;
   std::vector<uint32_t> resultOf;  // by collected leaf: position of its gradient among the results
@@ -57,17 +57,17 @@ class HostRun {
   bool keepsValues() const { return hasHooksBefore; }
   void addTap(const HostScratch::Tap &tap);
   void setHasFunctions() { hasFunctions = true; }
-  /// Holds what was collected, and the marks and head gradients: from now on the host may release them, or clear the
+  /// Retains what was collected, and the marks and head gradients: after that the host may release them, or clear the
   /// history.
-  void hold(const Collected &collected, llvm::ArrayRef<Mark *> marks, Tensors heads);
+  void retainAll(const Collected &collected, llvm::ArrayRef<Mark *> marks, Tensors heads);
   const TapeNode &nodeOf(size_t call) const { return *scratch.nodes[call]; }
   /// The state that a collected call had then.
   Storage *stateOf(size_t call) const { return scratch.states[call]; }
 
   /// Runs the hooks of a tap, each on the result of the one before. E-44, E-38 and E-39 for what a hook returns, and
-  /// its own error.
+  /// the hook's error.
   llvm::Error runHooks(size_t tap, Tensor &gradient);
-  /// Runs the hooks after the accumulation. E-24, and their own errors.
+  /// Runs the hooks after the accumulation. E-24, and errors of the hooks.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
   /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();

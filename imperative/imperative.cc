@@ -29,24 +29,24 @@ Tensor orNone(Expected<Tensor> &&tensor) {
 }
 
 /// An object of the host behind TapeNode::state.
-struct HeldObject {
+struct HostObject {
   std::shared_ptr<void> object;
   Store *store;
 };
 
-void releaseObject(void *held) {
-  HeldObject last = std::move(*static_cast<HeldObject *>(held));
+void releaseObject(void *block) {
+  HostObject last = std::move(*static_cast<HostObject *>(block));
   last.object.reset();
-  last.store->freeSized(held, sizeof(HeldObject));
+  last.store->freeSized(block, sizeof(HostObject));
 }
 
 /// Null without memory; then the object is still the caller's.
-Storage *holdObject(Store &store, std::shared_ptr<void> &object) {
-  void *const block = store.allocate(sizeof(HeldObject));
+Storage *storeObject(Store &store, std::shared_ptr<void> &object) {
+  void *const block = store.allocate(sizeof(HostObject));
   if (!block) return nullptr;
   Storage *const storage = store.foreignStorage(nullptr, 0, releaseObject, block);
-  if (storage) new (block) HeldObject{std::move(object), &store};
-  else store.freeSized(block, sizeof(HeldObject));
+  if (storage) new (block) HostObject{std::move(object), &store};
+  else store.freeSized(block, sizeof(HostObject));
   return storage;
 }
 
@@ -230,9 +230,9 @@ Expected<TensorList> Imperative::callWith(std::shared_ptr<void> state, const Kin
   const Modes modes = modesOf(*this);
   return entering(engine->store, kToRun, [&]() -> Expected<TensorList> {
     CallRequest request{kind.get(), inputs, modes, site};
-    request.state = holdObject(engine->store, state);
+    request.state = storeObject(engine->store, state);
     if (!request.state) return Failure(ErrorKind::TooLarge, "no memory for the object of a call");
-    const auto letGo = make_scope_exit([&] { release(request.state); });
+    const auto releasing = make_scope_exit([&] { release(request.state); });
     return callForAll(*engine, request);
   });
 }

@@ -51,10 +51,10 @@ struct ImperativeOptions {
 enum class SecondBackward : uint8_t { Strict, Lenient };
 
 struct BackwardOptions {
-  HeldTensors heads = {};                    // one per y, no tensor for a gap; empty: all gaps
+  OwnedTensors heads = {};                   // one per y, no tensor for a gap; empty: all gaps
   std::optional<bool> retain = {};           // keep values and history for another backward; else as `createGraph`
   bool createGraph = false;                  // record the computation of the gradients
-  std::optional<HeldTensors> inputs = {};    // only these get gradients; may be computed tensors
+  std::optional<OwnedTensors> inputs = {};   // only these get gradients; may be computed tensors
   HeadPolicy headPolicy = HeadPolicy::Ones;  // for gaps: Ones, Scalar or Required; Input is E-13
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
@@ -62,12 +62,12 @@ struct BackwardOptions {
 };
 
 struct GradOptions {
-  HeldTensors heads = {};
+  OwnedTensors heads = {};
   std::optional<bool> retain = {};
   bool createGraph = false;
   UnusedPolicy unused = UnusedPolicy::Error;
-  HeldTensors noGrad = {};  // NG-04: no gradient flows into these
-  bool onlyInputs = true;   // false is E-13
+  OwnedTensors noGrad = {};  // NG-04: no gradient flows into these
+  bool onlyInputs = true;    // false is E-13
   HeadPolicy headPolicy = HeadPolicy::Ones;
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
@@ -158,7 +158,7 @@ class Imperative {
   /// InplacePolicy says otherwise); E-71, E-18 for outputs that do not fit, or that share memory.
   llvm::Error callInto(const Kind &kind, Tensors inputs, Tensors outputs, CallSite site = CallSite::here());
   /// Runs a function of the host and records it as one call. E-14, E-44 for what it returns, E-31 for what it saves,
-  /// E-21 for one without forward or backward, and its own errors.
+  /// E-21 for one without forward or backward, and errors of the function.
   llvm::Expected<TensorList> apply(const std::shared_ptr<const Function> &function, Tensors inputs,
                                    CallSite site = CallSite::here());
   /// Call before the host writes to a tensor's memory: counts a write; E-19 as in `callInto`.
@@ -178,14 +178,13 @@ class Imperative {
   // ---- code of the host that backward and grad call
 
   /// Hooks of one tensor run in the order in which they were added, on its whole gradient, if that is computed and not
-  /// zero; their result is what is retained or returned. A hook that holds its own tensor keeps both alive forever.
-  /// E-06 for an untracked x, E-21 for an empty function.
+  /// zero; their result is what is retained or returned. A hook that refers to the tensor it is added to keeps both
+  /// alive forever. E-06 for an untracked x, E-21 for an empty function.
   llvm::Expected<HookHandle> addHook(const Tensor &x, TensorHook hook);
-  /// `backward` calls the hook with a leaf as soon as its gradient has arrived. What that backward still has to compute
-  /// does not read the leaf any more, unless it is for other leaves: overwriting it then is E-31. The hook returns no
-  /// tensor (E-24). Values are released as the backward proceeds, so that an error leaves the gradients that arrived
-  /// before it, and the history that was run through is cleared. Not called once the host has released the leaf. E-23
-  /// for a computed tensor, E-06 and E-21 as above.
+  /// `backward` calls the hook, which returns no tensor (E-24), with a leaf as soon as its gradient has arrived, unless
+  /// the host has released the leaf. An error leaves the gradients that arrived before it, and the history that was run
+  /// through is cleared, because values are released as the backward proceeds. E-31 if the hook overwrites a leaf that
+  /// the backward still reads for other leaves, E-23 for a computed tensor, E-06 and E-21 as above.
   llvm::Expected<HookHandle> addPostAccumulateHook(const Tensor &leaf, TensorHook hook);
   /// Inside a hook or another callback, queues a callback that runs once, when the backward that it belongs to has
   /// succeeded. That backward returns its error; everything else is done by then. E-22 elsewhere, E-21 for an empty

@@ -31,8 +31,8 @@ class BufferMarks {
   size_t number = 0, limit = 16;  // at this number, marks without other references are dropped
 };
 
-/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other alive until the
-/// gradient is replaced, or until the end of the Imperative, which removes the histories.
+/// Marks whose gradient has a history. The history refers to the leaf, so leaf and gradient keep each other alive until
+/// the gradient is replaced, or until the end of the Imperative, which removes the histories.
 class RecordedGradients {
  public:
   RecordedGradients() = default;
@@ -60,7 +60,7 @@ llvm::Error clearGrad(Engine &engine, const Tensor &x);
 
 /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with `before`.
 llvm::Error addRecorded(Engine &engine, const Mark &mark, Tensor &gradient, const Tensor &before);
-/// Delivers a gradient to a mark that was not dropped; `isRecorded`: it has a history of its own, and is the sum
+/// Delivers a gradient to a mark that was not dropped; `isRecorded`: the gradient has a history, and is the sum
 /// already.
 void deliver(Engine &engine, Mark &mark, Tensor gradient, bool isRecorded);
 

@@ -41,7 +41,7 @@ class Replay {
         collected(request.scratch.collected), hasReleased(hasReleased),
         releases(!request.retains && !request.checksNaN && !plan.hasHostCode &&
                  !(request.host && request.host->keepsValues())),
-        memory(request.scratch.memory), held(request.scratch.host.values), missing(request.scratch.host.missing) {
+        memory(request.scratch.memory), readValues(request.scratch.host.values), missing(request.scratch.host.missing) {
     memory.assign(list.heads.size(), nullptr);
     request.scratch.results.resize(plan.results.size());
   }
@@ -50,8 +50,8 @@ class Replay {
     for (Storage *storage : memory)
       if (storage) release(storage);
     memory.clear();
-    for (; nextSaved < held.size(); ++nextSaved) release(held[nextSaved].storage);
-    held.clear();
+    for (; nextSaved < readValues.size(); ++nextSaved) release(readValues[nextSaved].storage);
+    readValues.clear();
     missing.clear();
   }
 
@@ -84,14 +84,14 @@ class Replay {
       Expected<Storage *> storage = savedValue(engine.signatures, collected, plan, saved);
       if (!storage) return storage.takeError();
       list.address[saved.entry] = (*storage)->data;
-      if (request.host) hold(**storage);
+      if (request.host) retainValue(**storage);
     }
     return Error::success();
   }
 
-  /// Holds a value, because code of the host may release what the instructions are going to read.
-  void hold(Storage &storage) {
-    held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
+  /// Retains a value, because code of the host may release what the instructions are going to read.
+  void retainValue(Storage &storage) {
+    readValues.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
     retain(&storage);
   }
 
@@ -146,7 +146,7 @@ class Replay {
         gradients[static_cast<size_t>(output)] = std::move(*gradient);
       }
       const std::shared_ptr<bool[]> wanted = engine.makeFlags(call.requests.size());
-      for (auto [o, asked] : enumerate(call.requests)) wanted[o] = asked != Request::Null;
+      for (auto [o, requested] : enumerate(call.requests)) wanted[o] = requested != Request::Null;
       if (Error error = runBackward(*request.host, n, MutableArrayRef(gradients.data(), gradients.size()), wanted,
                                     MutableArrayRef(results.data(), results.size())))
         return error;
@@ -244,7 +244,7 @@ class Replay {
     for (; nextSaved < plan.saved.size() && plan.saved[nextSaved].lastReader <= instruction; ++nextSaved) {
       const Plan::Saved &saved = plan.saved[nextSaved];
       if (request.host) {
-        const HostScratch::Held value = held[nextSaved];
+        const HostScratch::ReadValue value = readValues[nextSaved];
         if (value.storage->version.load(std::memory_order_relaxed) != value.version)
           return overwrittenByHook(collected, plan, saved);
         release(value.storage);
@@ -328,9 +328,9 @@ class Replay {
   bool &hasReleased;
   const bool releases;  // values right after their last reader
   Storage *arena = nullptr;
-  std::vector<Storage *> &memory;        // by head
-  std::vector<HostScratch::Held> &held;  // parallel to the saved values, while code of the host runs
-  BitVector &missing;                    // by entry; empty: none
+  std::vector<Storage *> &memory;                   // by head
+  std::vector<HostScratch::ReadValue> &readValues;  // parallel to the saved values, while code of the host runs
+  BitVector &missing;                               // by entry; empty: none
   uint32_t nextHead = 0, nextSaved = 0, current = 0;
 };
 

@@ -93,7 +93,7 @@ class RecordedReplay {
       call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
       call.state = request.host ? request.host->stateOf(recorded.call) : forward.state;
-      if (kind.draws || kind.drawsInside) call.draw = forward.draw;
+      if (kind.draws || kind.drawsInBodies) call.draw = forward.draw;
     }
     call.known = ArrayRef(source.calls->outputs).slice(recorded.firstType, kind.numOutputs);
     if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);

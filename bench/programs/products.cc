@@ -1,11 +1,11 @@
 // oneDNN's convolutions and products of a training step by themselves: products FILE THREADS NAME=D,D,… …
 //
 // FILE is a training graph, forward and gradients. Each convolution, each of its two gradients, and each product of
-// matrices is timed as a primitive of oneDNN, for the shapes that the graph has, over operands in the primitive's own
-// formats, so without conversions. Of the ways that oneDNN has, the fastest counts: formats of its choice, channels
-// last, and, for gradients of convolutions, another convolution or a product. Prints one JSON object: `convolutions`
-// and `products`, the sums of the medians in milliseconds, and `left`, the operators with products inside that are not
-// timed (RNN). Started by bench/peers.py.
+// matrices is timed as a primitive of oneDNN, for the shapes that the graph has, over operands in the formats that the
+// primitive prefers, so without conversions. Of the ways that oneDNN offers, the fastest counts: formats of its choice,
+// channels last, and, for gradients of convolutions, another convolution or a product. Prints one JSON object:
+// `convolutions` and `products`, the sums of the medians in milliseconds, and `left`, the operators with products
+// inside that are not timed (RNN). Started by bench/peers.py.
 #include "bench/programs/network_file.h"
 #include "ir/base/process_memory.h"
 #include "ops/linear/batch_dot.h"
@@ -50,7 +50,7 @@ memory filled(const memory::desc &desc) {
   return made;
 }
 
-/// The time of a primitive over operands of its own: pairs of an argument and its description.
+/// The time of a primitive over newly allocated operands: pairs of an argument and its description.
 double timeOf(const dnnl::primitive &primitive, const memory::desc &scratchpad,
               std::initializer_list<std::pair<int, memory::desc>> operands) {
   std::unordered_map<int, memory> arguments = {{DNNL_ARG_SCRATCHPAD, memory(scratchpad, dnnlEngine())}};
@@ -121,7 +121,7 @@ double weightTime(const Convolution &c, memory::format_tag format) {
                  {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}});
 }
 
-/// The data gradient as a convolution of dy with the filters turned round, if there is one.
+/// The data gradient as a convolution of dy with the filters rotated by 180°, if there is one.
 std::optional<Convolution> adjoint(Convolution c) {
   if (!c.hasUnitStride() || c.isGrouped()) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) c.pad[i] = (c.dilate[i] + 1) * (c.w[2 + i] - 1) - c.pad[i];
@@ -159,7 +159,7 @@ double productTime(const Product &p) {
   });
 }
 
-/// The fastest of the ways that oneDNN has for this operation.
+/// The fastest of the ways that oneDNN offers for this operation.
 using Ways = std::vector<std::function<double()>>;
 double fastestOf(const Ways &ways) {
   double fastest = std::numeric_limits<double>::infinity();

@@ -8,7 +8,7 @@
 #include "bench/programs/network_file.h"
 #include "imperative/imperative.h"
 #include "ir/base/process_memory.h"
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/Support/raw_ostream.h"
 

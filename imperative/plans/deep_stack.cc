@@ -60,7 +60,7 @@ bool hasRoom() {
   return static_cast<size_t>(here - current.low) >= kNeeded;
 }
 
-/// One piece of work on a stack of its own.
+/// One piece of work on a separate stack.
 struct Switch {
   function_ref<Error()> work;
   Error result = Error::success();

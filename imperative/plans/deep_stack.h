@@ -7,8 +7,8 @@
 
 namespace gradc {
 
-/// Runs `work`, on another stack if little is left of the thread's. The thread stays the same, and so does the host's
-/// thread-local data. Exceptions pass. TooLarge without memory for a stack.
+/// Runs `work`, on another stack if little is left of the thread's; the thread and its thread-local data stay the same.
+/// Exceptions pass. TooLarge without memory for a stack.
 llvm::Error withRoomOnStack(llvm::function_ref<llvm::Error()> work);
 
 }  // namespace gradc

@@ -27,7 +27,7 @@ struct BackwardRequest {
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
-  /// Resets everything but keeps the memory.
+  /// Resets everything except the capacity of the lists.
   void clear();
 };
 
@@ -53,7 +53,7 @@ struct PlanSource {
     uint32_t lastReader;  // call
   };
   struct Call {
-    KindRow *kind;  // held by `kinds`
+    KindRow *kind;  // with a reference in `kinds`
     NodeId node;
     uint32_t firstInput, lastInput, firstType;
     uint32_t call;       // the one that it is generated for, or kNone
@@ -72,7 +72,7 @@ struct PlanSource {
     std::vector<KnownOutput> outputs;   // per call all of them
     std::vector<uint8_t> isOthers;      // by result that is a head: its memory is not that of a call of the replay
     std::vector<Kind> kinds;
-    HeldShapes shapes;  // of the types
+    ShapeReferences shapes;  // of the types
 
     size_t heapBytes() const;
   };
@@ -90,7 +90,7 @@ struct Plan {
 
   std::vector<uint32_t> key;            // the request, then the structure
   std::vector<Signature *> signatures;  // those in the key, with references, so that no other gets their ids
-  HeldShapes shapes;                    // those in the key, and of the operands
+  ShapeReferences shapes;               // those in the key, and of the operands
 
   InstructionList list;                // of the backward part; has its graph if there are functions or taps
   std::vector<uint32_t> callOf;        // by node of its graph: position of the call it is generated for, or kNone

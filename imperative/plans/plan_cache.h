@@ -16,10 +16,9 @@ class PlanCache {
   explicit PlanCache(size_t maxBytes);
   ~PlanCache();
 
-  /// A plan for this key that is not running; null if there is none. Compares all words. `numDropped`:
-  /// SignatureTable::numDropped.
+  /// A plan for this key that is not running, or null. Compares all words. `numDropped`: SignatureTable::numDropped.
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key, uint64_t numDropped);
-  /// Drops the least recently used plans; a plan larger than the limit is kept on its own.
+  /// Drops the least recently used plans; a plan larger than the limit stays as the only one.
   void insert(std::shared_ptr<Plan> plan);
   /// Adds to the size of a plan, which may drop others.
   void grow(Plan &plan, size_t numBytes);

@@ -38,7 +38,7 @@ class Places {
     for (auto [i, instruction] : enumerate(plan.list.instructions)) {
       const uint32_t call = callOf(instruction.node);
       const NodeKind &kind = *instruction.kind;
-      if (call != Plan::kNone && (kind.draws || kind.drawsInside))
+      if (call != Plan::kNone && (kind.draws || kind.drawsInBodies))
         plan.draws.push_back({static_cast<uint32_t>(i), call});
     }
   }

@@ -12,7 +12,7 @@ struct RecordedGraph {
   std::vector<NodeId> calls;    // by position among the collected; invalid: no head needs it
   std::vector<Value> computed;  // by number; invalid likewise
   std::vector<Value> leaves, outside;
-  Inference inference;  // with a table of its own
+  Inference inference;  // with a separate shape table
 
   /// The value that a word of Collected means.
   Value operator()(uint32_t word) const {
@@ -29,7 +29,7 @@ struct RecordedGraph {
 };
 
 enum class RecordedNames : uint8_t {
-  Messages,  // calls have the names that messages use, and each untracked input is a variable of its own
+  Messages,  // calls have the names that messages use, and each untracked input is a separate variable
   Files,     // as in a file: equal untracked inputs are one variable, versions are those of the graph
 };
 

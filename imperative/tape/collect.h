@@ -32,9 +32,9 @@ struct TapeValue {
 /// Reused from one backward to the next, so that a steady step allocates nothing.
 class Collected {
  public:
-  /// Numbers everything in the history of the ys; `epoch` is one that no node has. E-20 if a node is cleared, unless
-  /// `isLenient` and it has its edges. Linear, but sorts the nodes if they are not found in the order of their calls.
-  /// With `hasDerived`, calls that a backward made of untracked values belong to it, too.
+  /// Numbers everything in the history of the ys, with `hasDerived` also the calls that a backward made of untracked
+  /// values; `epoch` is one that no node has. E-20 if a node is cleared, unless `isLenient` and its edges are still
+  /// there. Linear, but sorts the nodes if they are not found in the order of their calls.
   llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient, bool hasDerived = false);
   /// The word of a value. Values that were not collected are numbered in the order of their first requests.
   uint32_t word(const TapeValue &value);

@@ -20,8 +20,8 @@ bool tryRetain(TapeNode &node) {
   return false;
 }
 
-/// A tensor of its own for a saved value, which the host may give another history; an output has that of `node`, if it
-/// is not null.
+/// A new tensor for a saved value, to which the host may give another history; an output has that of `node`, if it is
+/// not null.
 Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
   const TensorImpl &impl = *saved.value.get();
   const StoreView view(*impl.store);
@@ -29,7 +29,7 @@ Tensor handOut(const FunctionCall::Saved &saved, TapeNode *node) {
   void *const block = impl.store->allocate(sizeof(TensorImpl));
   if (!block) return Tensor();
   retain(impl.storage);
-  TapeShapes::hold(impl.dims);
+  TapeShapes::retain(impl.dims);
   auto *const own = new (block) TensorImpl{.dtype = impl.dtype,
                                            .tracked = impl.tracked,
                                            .output = impl.output,

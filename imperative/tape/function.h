@@ -1,4 +1,4 @@
-// Functions of the host: forward and backward are its own code, and the tape continues through them.
+// Functions of the host: forward and backward are code of the host, and the tape continues through them.
 //
 //   auto times = std::make_shared<Function>();
 //   times->name = "times";
@@ -14,7 +14,7 @@
 //   Expected<TensorList> y = im.apply(times, {a, b});
 //
 // Both run without the lock of the Imperative. `forward` records nothing; what `backward` calls is recorded with
-// createGraph, so that it can be differentiated again. Errors of the host come back as they are. Tested by
+// createGraph, so that it can be differentiated again. Errors of the host are returned unchanged. Tested by
 // tests/imperative/imperative_function_test.cc
 #pragma once
 

@@ -1,7 +1,7 @@
 // An operator with its attributes, to call any number of times.
 //
-// A counted handle: the Imperative keeps what it knows of a kind for as long as one of its handles or calls exists, and
-// drops it later. It may outlive the Imperative, whose calls alone accept it (E-44). Tested by
+// A counted handle: what the Imperative knows of a kind exists at least as long as one of its handles or calls. It may
+// outlive the Imperative, whose calls alone accept it (E-44). Tested by
 // tests/imperative/memory/imperative_growth_test.cc
 #pragma once
 
@@ -29,7 +29,7 @@ struct Signature;
 /// What an Imperative knows of a kind. The table has one reference itself.
 struct KindRow {
   std::atomic<uint32_t> refs{1};
-  uint32_t number;  // which no other kind of the Imperative ever had
+  uint32_t number;  // unique among all kinds that the Imperative ever had
   Store *store;     // of the Imperative; null once that is gone
   KindRef kind;
   Signature *last = nullptr;  // the signature of the last call

@@ -14,7 +14,7 @@ ModeScope::ModeScope(const Imperative &imperative)
   innermost = this;
 }
 
-// A scope that the host ends out of order leaves the others as they are.
+// A scope that the host ends out of order does not change the others.
 ModeScope::~ModeScope() {
   ModeScope **at = &innermost;
   while (*at && *at != this) at = &(*at)->outer;

@@ -51,7 +51,7 @@ class Maker {
   Error run(ArrayRef<KnownOutput> known) {
     const NodeKind &kind = *signature.handle;
     signature.numVisible = kind.numVisible;
-    signature.isRandom = kind.draws || kind.drawsInside;
+    signature.isRandom = kind.draws || kind.drawsInBodies;
     signature.isHostCode = isHostCode(*kind.op);
     for (uint64_t word : ArrayRef(signature.key).slice(1, signature.key[0] >> 1)) {
       signature.inputs.push_back(typeOf(word));

@@ -33,7 +33,7 @@ using KeptOperand = uint32_t;
 struct Signature {
   std::atomic<uint32_t> refs{1};
   uint32_t prepaid = 0;  // references taken in advance: a recorded call only counts down
-  uint32_t id = 0;       // no other signature has it meanwhile
+  uint32_t id = 0;       // unique among the signatures that exist
   KindRow *kind = nullptr;
   KindRef called;             // the kind
   KindRef handle;             // what runs: the kind, or one whose bodies also yield what gradients read
@@ -65,7 +65,7 @@ struct Signature {
   PreparedBodies bodies;  // of an operator with a flow
   size_t workspaceBytes = 0;
   bool isEmpty = false;  // no output has an element: there is nothing to run
-  HeldShapes shapes;
+  ShapeReferences shapes;
 
   Signature() = default;
   ~Signature() {
@@ -120,10 +120,10 @@ class SignatureTable {
   /// The kind with this number; null if it was dropped.
   const KindRow *findKind(uint32_t number) const;
 
-  /// `key` as in Signature. `known` are the types of the outputs if the caller has them, as for fused backward
-  /// operators, which cannot be inferred as single nodes; else they are inferred (E-50, E-58). E-42 for another number
-  /// of inputs, E-63 for types no kernel computes in, E-32 for an operator without kernel. The signature lives until
-  /// the next call of `find`, unless it is held.
+  /// The signature, which lives until the next call of `find` unless a caller refers to it. `known` are the types of
+  /// the outputs if the caller knows them, as for fused backward operators, which cannot be inferred as single nodes;
+  /// else they are inferred. E-42 for another number of inputs, E-50 and E-58 of inference, E-63 for types no kernel
+  /// computes in, E-32 for an operator without kernel.
   llvm::Expected<Signature *> find(KindRow &row, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known) {
     Signature *signature = row.last;
     if (!signature || llvm::ArrayRef(signature->key) != key) {

@@ -5,7 +5,7 @@
 #include "ir/graph/graph_builder.h"
 #include "runtime/executor/body_runner.h"
 #include "runtime/executor/failures.h"
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 
 using namespace llvm;
 
@@ -57,7 +57,7 @@ Expected<PreparedBodies> PreparedBodies::create(Context &context, const SingleCa
   auto prepare = [&]() -> Error {
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
       Expected<PreparedBody> body =
-          prepareBody(graph, n, b, *flow->bodies[b], options, {nowhere, shortHeads(graph.kind(n), b)});
+          prepareBody(graph, n, b, *flow->bodies[b], options, {nowhere, partlyReadHeads(graph.kind(n), b)});
       if (!body) return withinBody(body.takeError(), graph, n, b);
       made.list.push_back(body->runner.get());
       made.runners.push_back(std::move(body->runner));

@@ -42,7 +42,7 @@ const void *Store::thisThread() {
   return &here;
 }
 
-/// Stands for the list of a class that takes no more blocks.
+/// In place of the list of a class that accepts no more blocks.
 Store::Block *Store::closed() {
   static Block block{nullptr};
   return &block;

@@ -1,8 +1,7 @@
-// The memory of tensors: counted blocks with a header, from a pool with size classes.
-//
-// Blocks are taken from a Store with its lock held. Any thread may give one back without the lock: it goes to a list of
-// its class that only grows until the next holder takes it whole. A Store lives as long as one of its blocks is in use,
-// so tensors may outlive the Imperative they come from. Tested by tests/imperative/memory/imperative_memory_test.cc
+// The memory of tensors: counted blocks with a header, from a pool with size classes. Blocks are allocated from a Store
+// with its lock held. Any thread may free one without the lock: it goes to a list of its class that only grows until
+// the next holder takes it whole. A Store lives as long as one of its blocks is in use, so tensors may outlive the
+// Imperative they come from. Tested by tests/imperative/memory/imperative_memory_test.cc
 #pragma once
 
 #include "imperative/tape/tape_shapes.h"
@@ -55,8 +54,8 @@ struct Storage {
 };
 static_assert(sizeof(Storage) == 64, "data follows the header at the alignment of memory plans");
 
-/// Takes what the tape needs beside tensors from the pool, in any thread, so that a steady step takes nothing from the
-/// system. Not once the Imperative is gone.
+/// Allocates what the tape needs besides tensors in the pool, in any thread, so that a steady step allocates nothing
+/// from the system. Not after the Imperative was destroyed.
 template <class T> class PoolAllocator {
  public:
   using value_type = T;
@@ -73,7 +72,7 @@ template <class T> class PoolAllocator {
 };
 
 struct PoolStats {
-  size_t systemBytes = 0;  // taken from the system and not given back, names included
+  size_t systemBytes = 0;  // allocated from the system and not returned, names included
   size_t peakBytes = 0;    // the most of that so far
   // Parts of systemBytes. The rest are other tensors, gradients among them, the calls of the tape, hooks and names.
   size_t cachedBytes = 0;  // free
@@ -81,13 +80,13 @@ struct PoolStats {
   size_t keptBytes = 0;    // values that calls of the tape keep, without those of leaves
 };
 
-/// What tensors need after their Imperative is gone: blocks, shapes, the lock.
+/// What tensors need after their Imperative was destroyed: blocks, shapes, the lock.
 class Store {
  public:
   /// At most `cachedBytes` of free blocks above 1 MiB are kept for later.
   explicit Store(size_t cachedBytes) : cachedLimit(cachedBytes), foreign(PoolAllocator<ForeignRange>(*this)) {}
   Store(const Store &) = delete;
-  /// No block can be taken any more; the store deletes itself with its last block.
+  /// No block can be allocated any more; the store deletes itself with its last block.
   void close();
 
   // ---- with the lock held
@@ -113,7 +112,7 @@ class Store {
   void freeSized(void *block, size_t bytes) { free(block, classOf(bytes)); }
   /// Frees a storage without owners.
   void destroy(Storage *storage);
-  /// Whether its Imperative is gone. With the lock held.
+  /// Whether its Imperative was destroyed. With the lock held.
   bool hasEnded() const { return isClosed; }
   bool isLockedHere() const { return holder.load(std::memory_order_relaxed) == thisThread(); }
 
@@ -131,7 +130,7 @@ class Store {
   friend class StoreLoan;
   static constexpr size_t kNumClasses = 168;
   static constexpr size_t kLarge = size_t{1} << 20;
-  static constexpr size_t kSmall = 1088;  // and less: cut from chunks, so that a block costs only its own bytes
+  static constexpr size_t kSmall = 1088;  // and less: cut from chunks, so that a block has no overhead
   struct Block {
     Block *next;
   };

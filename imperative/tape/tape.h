@@ -1,8 +1,8 @@
-// The tape: one counted node per recorded call, held by the tensors it made and by the nodes that read them.
+// The tape: one reference-counted node per recorded call, owned by the tensors it made and by the nodes that read them.
 //
-// A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. It keeps
-// its own outputs as storage, so there are no cycles, and a node ends with the last tensor that leads to it. Tested by
-// tests/imperative/imperative_test.cc
+// A node refers to the nodes that made its inputs, and saves those inputs and outputs whose contents its gradient
+// reads. Its outputs are saved as storage, not as tensors, so there are no cycles, and a node is destroyed with the
+// last tensor computed from it. Tested by tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/tape/kind.h"
@@ -70,10 +70,10 @@ struct TapeNode {
   std::atomic<uint32_t> refs{1};
   uint32_t numEdges;  // the arrays behind the node
   uint32_t numKept : 28;
-  uint32_t isInto : 1 = 0;           // outputs are memory that was there before
+  uint32_t isInto : 1 = 0;           // outputs were written into existing tensors
   uint32_t isFunction : 1 = 0;       // `state` is a FunctionCall's
   uint32_t isCleared : 1 = 0;        // a backward without `retain` ran through it
-  uint32_t isTrackedByLeaf : 1 = 0;  // some edge leads to a leaf of requiresGrad
+  uint32_t isTrackedByLeaf : 1 = 0;  // a leaf of requiresGrad is in its history
   uint32_t epoch = 0, index = 0;     // place among what a backward collects
   uint32_t line;                     // CallSite
   const char *file;
@@ -96,7 +96,7 @@ struct TapeNode {
 };
 static_assert(sizeof(TapeNode) <= 96, "a call of one input and one kept value, or of two inputs, takes 128 bytes");
 
-/// Frees a node without owners and, one after the other, those that only it held: any chain in constant stack.
+/// Frees a node without owners and, one after the other, those that only it owned: any chain in constant stack.
 void destroy(TapeNode *node);
 inline void retain(TapeNode *node) { node->refs.fetch_add(1, std::memory_order_relaxed); }
 inline void release(TapeNode *node) {

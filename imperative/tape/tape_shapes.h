@@ -38,8 +38,8 @@ class TapeShapes {
   ShapeRef operator[](ShapeId id) const {
     return id == kUnknownShape ? ShapeRef() : ShapeRef(Dims(rows[id.value]->dims(), rows[id.value]->rank));
   }
-  /// Holds the shape with these dims, which are in the table.
-  static void hold(const int64_t *dims) {
+  /// Adds a reference to the shape with these dims, which are in the table.
+  static void retain(const int64_t *dims) {
     Row &row = rowOf(dims);
     if (row.prepaid == 0) prepay(row);
     --row.prepaid;
@@ -75,21 +75,21 @@ class TapeShapes {
 };
 
 /// Shapes that something holds until its end.
-class HeldShapes {
+class ShapeReferences {
  public:
-  HeldShapes() = default;
-  HeldShapes(HeldShapes &&other) noexcept : list(std::exchange(other.list, {})) {}
-  HeldShapes &operator=(HeldShapes &&other) noexcept {
+  ShapeReferences() = default;
+  ShapeReferences(ShapeReferences &&other) noexcept : list(std::exchange(other.list, {})) {}
+  ShapeReferences &operator=(ShapeReferences &&other) noexcept {
     std::swap(list, other.list);
     return *this;
   }
-  ~HeldShapes() {
+  ~ShapeReferences() {
     for (const int64_t *dims : list) TapeShapes::release(dims);
   }
   /// With the lock held.
   void add(const int64_t *dims) {
     list.push_back(dims);
-    TapeShapes::hold(dims);
+    TapeShapes::retain(dims);
   }
   void add(const TapeShapes &shapes, ShapeId id) { add(shapes[id].dims().data()); }
   size_t capacity() const { return list.capacity(); }

@@ -1,8 +1,8 @@
 // A tensor: a counted handle to storage, shape, type, history and mark.
 //
 // Copies of a handle are cheap and refer to one tensor: all see the same history and the same gradient. A handle
-// belongs to one thread at a time, a tensor to any number. It may outlive its Imperative, whose memory it then keeps.
-// Tested by tests/imperative/imperative_test.cc
+// belongs to one thread at a time, a tensor to any number. It may outlive its Imperative, whose memory then stays
+// allocated. Tested by tests/imperative/imperative_test.cc
 #pragma once
 
 #include "imperative/tape/storage.h"
@@ -57,7 +57,7 @@ struct Mark {
   bool isMarked = false;         // it gets a gradient
   bool isByLeaf = false;         // marked by requiresGrad
   bool isFresh = false;          // REQ-07: a gradient arrived since the host last looked
-  bool isCallersBuffer = false;  // the gradient is memory that the caller gave: values go there
+  bool isCallersBuffer = false;  // the gradient is a buffer of the caller, which receives the values
   bool isListed = false;         // in RecordedGradients
   DType dtype;
   ShapeId shape;
@@ -66,7 +66,7 @@ struct Mark {
   Store *store;
   TensorImpl *grad = nullptr;
   Storage *hooks = nullptr;                  // without bytes; it releases a HookList (imperative/hooks.h)
-  std::atomic<TensorImpl *> owner{nullptr};  // the leaf, once it has hooks that are called with it; does not hold it
+  std::atomic<TensorImpl *> owner{nullptr};  // the leaf, once it has hooks that are called with it; not a reference
   Mark *nextDoomed = nullptr;                // during destruction
   std::string name;
 };
@@ -143,7 +143,7 @@ class Tensor {
   /// REQ-07: whether a backward delivered a gradient since `setFresh(false)`.
   bool isFresh() const;
   void setFresh(bool isFresh) const;
-  /// Empty when it has none.
+  /// Empty for a tensor without name.
   std::string name() const;
 
   /// Takes over one reference.
@@ -198,15 +198,15 @@ using Tensors = llvm::ArrayRef<Tensor>;
 /// Allocates for more tensors than these.
 using TensorList = llvm::SmallVector<Tensor, 8>;
 
-/// Tensors of an option: the option holds them.
-struct HeldTensors : TensorList {
-  HeldTensors() = default;
-  HeldTensors(Tensors list) : TensorList(list.begin(), list.end()) {}
-  HeldTensors(std::initializer_list<Tensor> list) : TensorList(list) {}
-  HeldTensors(const Tensor &tensor) : TensorList(1, tensor) {}
-  HeldTensors(const std::vector<Tensor> &list) : HeldTensors(Tensors(list)) {}
-  template <unsigned N> HeldTensors(const llvm::SmallVector<Tensor, N> &list) : HeldTensors(Tensors(list)) {}
-  template <size_t N> HeldTensors(const Tensor (&list)[N]) : HeldTensors(Tensors(list)) {}
+/// Tensors of an option, owned by the option.
+struct OwnedTensors : TensorList {
+  OwnedTensors() = default;
+  OwnedTensors(Tensors list) : TensorList(list.begin(), list.end()) {}
+  OwnedTensors(std::initializer_list<Tensor> list) : TensorList(list) {}
+  OwnedTensors(const Tensor &tensor) : TensorList(1, tensor) {}
+  OwnedTensors(const std::vector<Tensor> &list) : OwnedTensors(Tensors(list)) {}
+  template <unsigned N> OwnedTensors(const llvm::SmallVector<Tensor, N> &list) : OwnedTensors(Tensors(list)) {}
+  template <size_t N> OwnedTensors(const Tensor (&list)[N]) : OwnedTensors(Tensors(list)) {}
 };
 
 }  // namespace gradc

@@ -104,7 +104,7 @@ Error fillFromBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
   for (const Graph &body : bodies)
     for (const KindRef &inner : body.kinds()) {
       kind.nesting = std::max(kind.nesting, inner->nesting);
-      kind.drawsInside |= inner->drawsInside || inner->draws;
+      kind.drawsInBodies |= inner->drawsInBodies || inner->draws;
       kind.readsForm |= inner->readsForm;
     }
   if (++kind.nesting <= kMaxBodyNesting) return Error::success();

@@ -61,7 +61,7 @@ struct NodeKind {
   uint32_t nesting = 0;            // levels of bodies within bodies; 0 without any
   const BodyFlow *flow = nullptr;  // how the bodies are used; null: the operator does not interpret them
   bool draws = false;              // whether a node of this kind draws random numbers
-  bool drawsInside = false;        // whether a node inside its bodies does, at any depth
+  bool drawsInBodies = false;      // whether a node inside its bodies does, at any depth
   bool readsForm = false;          // whether its values, or those of nodes in its bodies, depend on the form it runs in
   uint32_t numInputs = 0;          // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;         // hidden ones included

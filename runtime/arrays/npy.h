@@ -49,8 +49,8 @@ llvm::Error readElements(NamedArray &array);
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
 /// Members in archive order; stored and deflated ones, zip64 included.
 llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
-/// The same without the elements, which stay archived: the directory and the headers are read and checked. What nobody
-/// needs is never inflated. The arrays share the file.
+/// The same without the elements, which stay archived: the directory and the headers are read and checked. Arrays that
+/// are never read are never inflated. The arrays share the file.
 llvm::Expected<std::vector<NamedArray>> openNpz(std::shared_ptr<const llvm::MemoryBuffer> file, llvm::StringRef place);
 /// Writes a row-major tensor. UnsupportedOption for an unknown dtype.
 llvm::Error writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);

@@ -25,7 +25,7 @@ struct Directory {
   uint64_t offset = 0, size = 0, count = 0;
 };
 
-/// The checksum of bytes whose own checksum is `before`, followed by `data`.
+/// The checksum of bytes with the checksum `before`, followed by `data`.
 inline uint32_t checksum(llvm::StringRef data, uint32_t before = 0) {
   if (data.empty()) return before;  // zlib takes null data as a request for the initial value
   return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef *>(data.data()), data.size()));

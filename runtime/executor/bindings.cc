@@ -4,7 +4,7 @@
 
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -20,7 +20,7 @@ struct MatchedBindings {
   std::vector<NamedArray> arrays;
   std::vector<StartValue> starts;
 
-  /// Null for a variable without an array.
+  /// Null for a variable without binding.
   NamedArray *binding(NodeId n) { return arrayOf[n.value] == kNone ? nullptr : &arrays[arrayOf[n.value]]; }
   const NamedArray *binding(NodeId n) const { return const_cast<MatchedBindings *>(this)->binding(n); }
 };
@@ -30,14 +30,15 @@ struct MatchedBindings {
 llvm::Expected<MatchedBindings> matchBindings(const Graph &graph, const std::optional<GradientTable> &table,
                                               llvm::ArrayRef<Request> headRequests, std::vector<NamedArray> bindings);
 
-/// `conflict`, the error of inference with the shapes of the bound arrays. E-71 if it succeeds without them, so that
-/// one of them must be at fault: names the first whose shape disagrees by itself, else keeps the message.
+/// `conflict`, the error of inference with the shapes of the bound arrays. E-71 if inference succeeds without them, so
+/// that one of them must be wrong; it names the first whose shape disagrees alone, else it has the message of
+/// `conflict`.
 llvm::Error explainConflict(Context &context, const Graph &graph, const MatchedBindings &matched,
                             const InferRequest &hints, const InferOptions &options, llvm::Error conflict);
 
 /// Whether `dims` is compatible with the possibly partial `shape`.
 bool agrees(ShapeRef shape, Dims dims);
-/// Floating variables accept arrays of any dtype, others only of their own.
+/// Floating variables accept arrays of any dtype, others only of the same dtype.
 bool isConvertible(DType from, DType to);
 /// `array` converted to `dtype`; moved if it has that dtype already. The data is never null.
 Array converted(Array array, DType dtype);

@@ -123,7 +123,7 @@ class ListRunner final : public MovableRunner {
   }
 
   /// Adds to an error that a kernel left where it happened. The innermost body names the node, which has bodies itself
-  /// if its own kernel left the error.
+  /// if the kernel of this node left the error.
   void locate(Error &failure, const Instruction &at) const {
     failure = amend(std::move(failure), [&](GradcError &error) {
       if (!at.kind->flow || error.place.path.empty()) {

@@ -6,8 +6,8 @@
 
 namespace gradc {
 
-/// TooLarge where nested bodies are used so often that instructions would multiply without bound: each use of a body
-/// has its own.
+/// TooLarge where nested bodies are used so often that instructions would multiply without bound, because each use of a
+/// body has separate instructions.
 llvm::Error checkUses(const std::vector<FlowPlan> &flows);
 
 struct PreparedBody {

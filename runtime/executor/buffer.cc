@@ -34,8 +34,8 @@ Expected<Buffer> allocateBuffer(size_t bytes, const Twine &what) {
 Expected<Buffer> allocateBuffer(size_t bytes, size_t spare, const Twine &what) {
   Expected<Buffer> whole = allocateBuffer(bytes, what);
   if (whole || spare == 0) return whole;
-  // The system refuses what the machine cannot have. It is asked for the bytes that are certain to be needed, and for
-  // the others without a promise.
+  // The system refuses more memory than the machine can provide. Only the bytes that are certain to be needed are
+  // reserved; the others are mapped without a reservation.
   Expected<Buffer> certain = allocateBuffer(bytes - std::min(bytes, spare), what);
   if (!certain) {
     consumeError(certain.takeError());

@@ -6,9 +6,9 @@
 //   cantFail(executor.run(step));
 //   executor.head(0);
 //
-// A head has a buffer of its own, outside the arena. A head that is a variable, or an entry that an earlier head
-// already has, is copied there (COPY-03, COPY-06). A head with the request `add` is computed in full and then added
-// once (REQ-06): kernels never see Add.
+// A head has a separate buffer, outside the arena. A head that is a variable, or the entry of an earlier head, is
+// copied there (COPY-03, COPY-06). A head with the request `add` is computed in full and then added once (REQ-06):
+// kernels never see Add.
 #pragma once
 
 #include "ir/rules/kernel.h"
@@ -39,7 +39,7 @@ struct FusionOptions {
 /// Runs a kernel on the operands of a call.
 using RunKernel = llvm::function_ref<void(const KernelCall &)>;
 
-/// Replaces how a node computes; gradcheck uses it to hold values and pieces.
+/// Replaces how a node computes; gradcheck uses it to hold values constant and to stay on a piece.
 struct NodeOverride {
   enum class Kind : uint8_t { None, Hold, Piece };
   Kind kind = Kind::None;
@@ -48,8 +48,8 @@ struct NodeOverride {
   std::vector<TensorRef> base;
   /// Where each run stores the operator's implied loss of the node's inputs; null: nowhere.
   double *impliedLoss = nullptr;
-  /// Read in place of the node's inputs, whatever the kind: one per input, with null data for those read as they are.
-  /// Empty: all.
+  /// Read in place of the node's inputs, whatever the kind: one per input, with null data for those that are not
+  /// replaced. Empty: all.
   std::vector<TensorRef> inputs = {};
 };
 /// `kernel` computes what the override leaves to the node's kernel.
@@ -76,13 +76,13 @@ struct ExecOptions {
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;  // of random operators
-  /// The most steps that a loop may run, in bodies too; one more is the error LengthMismatch. None: a loop's own bound
-  /// alone.
+  /// The most steps that a loop may run, in bodies too; one more is the error LengthMismatch. None: only the bound of
+  /// the loop.
   std::optional<uint64_t> maxSteps = std::nullopt;
   /// Read by a Session, which makes kernels and plan; an Executor takes the groups of its `kernels` (KernelSet::fuse).
   /// A monitor or overrides disable fusion.
   FusionOptions fusion = {};
-  /// By node; replaces isTraining, the seed and the step of a run, so that parts of a graph run in their own mode and
+  /// By node; replaces isTraining, the seed and the step of a run, so that parts of a graph run in different modes and
   /// draw the numbers they drew elsewhere. Read only by `create`; empty: none.
   llvm::ArrayRef<CallForm> forms;
   Schedule schedule = {};                // order in which nodes run; the one the plan was made for
@@ -90,7 +90,7 @@ struct ExecOptions {
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: memory the caller is going to bind, else null; empty: none
   /// Fast kernels whose workspaces are in the plan (KernelSet::planWorkspace, planReader); the executor takes them
-  /// over. Null: it prepares kernels itself, with scratch of its own.
+  /// over. Null: it prepares kernels itself, with separate scratch.
   KernelSet *kernels = nullptr;
   const Overrides *overrides = nullptr;  // must outlive the executor; null: none
   /// Called after each node with its outputs (HOOK-08), on the thread that runs the graph (withThreads); null: none. An
@@ -115,11 +115,11 @@ class Executor {
   /// `kernels` chose another layout for the entry (KernelSetOptions::movesArguments), the tensor must have that layout.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Binds the caller's memory for head i; without it the executor owns the memory, initially zero. For Request::Add it
-  /// holds the start value. Another head may use the same memory only if both have the request Add (E-18), a variable
-  /// only if the head's node waits for all its other readers, as the steps of appendOptimizer do; the latter is not
-  /// checked.
+  /// holds the start value. Another head may use the same memory only if both have the request Add (E-18). A variable
+  /// may use it only if the head's node waits for all other readers of the variable, as the steps of appendOptimizer
+  /// do, which is not checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
-  /// Sets KernelCall::state of the node from now on. BindingSurplus for a node that the graph does not have.
+  /// Sets KernelCall::state of the node for all later runs. BindingSurplus for a node that the graph does not have.
   llvm::Error bindState(NodeId node, void *object);
   /// One pass over the graph as the given training step. E-70 names variables that are not bound, TooLarge the node for
   /// which there was no memory or no thread, Internal the node whose kernel failed; an error that a kernel left in

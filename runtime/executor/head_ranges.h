@@ -12,14 +12,14 @@
 namespace gradc {
 
 /// The memory of heads, by size class and address. Heads with the request Add may share memory with each other; all
-/// others share none, so that a search looks at two ranges per class, and at those that it finds.
+/// others share none, so that a search visits two ranges per class and the conflicts that it finds.
 class HeadRanges {
  public:
   /// O(n log n). Heads without bytes or with null data have no range.
   HeadRanges(llvm::ArrayRef<TensorRef> heads, llvm::BitVector isAdded);
   /// The first head that could not share a byte with head `head` in `memory`; itself excluded. O(log n).
   std::optional<size_t> conflict(size_t head, const TensorRef &memory) const;
-  /// Head `head` leaves `from` for `to`, which is as large. O(log n), without allocation.
+  /// Head `head` moves from `from` to `to`, of the same size. O(log n), without allocation.
   void move(size_t head, const TensorRef &from, const TensorRef &to);
 
  private:
@@ -37,7 +37,7 @@ class HeadRanges {
 
   llvm::BitVector isAdded;  // by head
   Ranges written, added;
-  uint64_t sizeClasses = 0;  // those that ranges have
+  uint64_t sizeClasses = 0;  // bits: those with ranges
 };
 
 }  // namespace gradc

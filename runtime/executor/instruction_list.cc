@@ -22,7 +22,7 @@ Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFi
 RandomOrdinals::RandomOrdinals(const Graph &graph) : graph(graph) {
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     const NodeKind &kind = graph.kind(NodeId(id));
-    if ((kind.draws && !kind.op->flags.isBackward) || kind.drawsInside) nodes.push_back(NodeId(id));
+    if ((kind.draws && !kind.op->flags.isBackward) || kind.drawsInBodies) nodes.push_back(NodeId(id));
   }
 }
 
@@ -30,7 +30,7 @@ RandomOrdinals::RandomOrdinals(const Graph &graph) : graph(graph) {
 uint64_t RandomOrdinals::of(NodeId n) const {
   const NodeKind &kind = graph.kind(n);
   if (!draws(kind)) return 0;
-  if (!kind.op->flags.isBackward || kind.drawsInside) return llvm::lower_bound(nodes, n) - nodes.begin();
+  if (!kind.op->flags.isBackward || kind.drawsInBodies) return llvm::lower_bound(nodes, n) - nodes.begin();
   // A backward operator that draws again must draw what its forward node drew.
   ArrayRef<NodeId> deps = graph.controlDeps(n);
   return deps.empty() ? 0 : llvm::lower_bound(nodes, deps[0]) - nodes.begin();

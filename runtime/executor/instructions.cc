@@ -8,7 +8,7 @@
 #include "runtime/executor/body_runner.h"
 #include "runtime/executor/instructions.h"
 #include "runtime/executor/run_errors.h"
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 #include "runtime/kernels/core/widened_kernel.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -33,7 +33,7 @@ class Preparation {
               const ExecOptions &options, const BodySite *site)
       : graph(graph), requests(requests), plan(plan), options(options), site(site), schedule(options.schedule),
         ordinals(graph), scratchShapes(*inference.shapes), isRead(graph.numEntries()) {
-    if (!plan.flows.empty()) isCleared = loopsToClear(graph, site ? site->shortHeads : BitVector());
+    if (!plan.flows.empty()) isCleared = loopsToClear(graph, site ? site->partlyReadHeads : BitVector());
     list.graph = graph;
     list.inference = inference;
     list.address = EntryMap<char *>(graph, nullptr);
@@ -100,7 +100,9 @@ class Preparation {
     return given.kind == NodeOverride::Kind::None && given.inputs.empty() ? nullptr : &given;
   }
 
-  size_t sparePlanned() const { return isCleared.empty() ? 0 : bytesOfShortStacks(graph, list.inference, isCleared); }
+  size_t sparePlanned() const {
+    return isCleared.empty() ? 0 : bytesOfPartlyWrittenStacks(graph, list.inference, isCleared);
+  }
 
   /// Takes memory that the list owns from here on, and sets `to` to it.
   template <class T> Error own(size_t bytes, const Twine &what, T *&to) {
@@ -304,7 +306,7 @@ class Preparation {
     extras.firstRunner = static_cast<uint32_t>(list.runners.size());
     extras.numRunners = static_cast<uint32_t>(flow->bodies.size());
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
-      if (!isCleared[n.value]) inside.shortHeads = shortHeads(graph.kind(n), b);
+      if (!isCleared[n.value]) inside.partlyReadHeads = partlyReadHeads(graph.kind(n), b);
       Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, inside);
       if (!body) return withinBody(body.takeError(), graph, n, b);
       list.ownedBytes += body->ownedBytes;
@@ -314,7 +316,7 @@ class Preparation {
     return Error::success();
   }
 
-  /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is
+  /// No kernel runs on operands that its operator refuses. Inference should have refused them, so the error is
   /// Internal.
   LLVM_ATTRIBUTE_NOINLINE Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
@@ -364,7 +366,7 @@ class Preparation {
   const RandomOrdinals ordinals;
   InstructionList list;
   ShapeTable scratchShapes;  // a copy of the inference's, which shape functions may extend
-  BitVector isCleared;       // by node (runtime/executor/short_rows.h); empty: none
+  BitVector isCleared;       // by node (runtime/executor/unwritten_rows.h); empty: none
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a final step
   char unbound = 0;          // placeholder address of heads that are bound later
   char *arena = nullptr;

@@ -92,7 +92,7 @@ struct InstructionList {
 
   std::vector<Buffer> buffers;
   size_t ownedBytes = 0;
-  std::vector<KindRef> kinds;      // keeps those of the instructions alive after `trim`
+  std::vector<KindRef> kinds;      // those of the instructions, alive after `trim`
   RandomKey random;                // of instructions without extras
   llvm::Error *failure = nullptr;  // KernelCall::failure; `setFailure` sets it
 
@@ -124,22 +124,22 @@ struct InstructionList {
     call.isTraining = instruction.isTraining;
     call.workspace = instruction.workspace;
   }
-  /// Null if it has none.
+  /// Null for an instruction without extras.
   const InstructionExtras *extrasOf(const Instruction &instruction) const {
     return instruction.extras == Instruction::kNone ? nullptr : &extras[instruction.extras];
   }
-  /// Makes them if it has none.
+  /// Adds extras to an instruction without any.
   InstructionExtras &needExtras(Instruction &instruction);
   /// Begins the groups that the kernels form. Members of a group are consecutive instructions: no node that runs is
   /// scheduled between them.
   void group();
-  /// Frees excess capacity. Views into the columns stay valid from here on, even when the list is moved.
+  /// Frees excess capacity. Afterwards views into the columns stay valid even when the list is moved.
   void shrinkToFit();
   /// For all instructions, those of bodies included.
   void setFailure(llvm::Error *slot);
   /// For all instructions.
   void setRandom(uint64_t seed, uint64_t step);
-  /// Drops the graph and its inference, which a run does not read. From here on shapes are those of `shapes`, which
+  /// Drops the graph and its inference, which a run does not read. From then on shapes are those of `shapes`, which
   /// must outlive the list, and `tensor` must not be called.
   void trim(ShapeTable &shapes);
   bool isTrimmed() const { return !inference.shapes; }
@@ -148,7 +148,7 @@ struct InstructionList {
   void addExtras(const InstructionExtras &extras, KernelCall &call) const;
 };
 
-/// Records what a list keeps in its arena and where, so that the arena can be exchanged between runs. The arenas of
+/// Records what of a list is in the arena and where, so that the arena can be exchanged between runs. The arenas of
 /// bodies are inside it.
 class ArenaPlaces {
  public:
@@ -174,7 +174,7 @@ class RandomOrdinals {
  public:
   explicit RandomOrdinals(const Graph &graph);
   uint64_t of(NodeId n) const;
-  static bool draws(const NodeKind &kind) { return kind.draws || kind.drawsInside; }
+  static bool draws(const NodeKind &kind) { return kind.draws || kind.drawsInBodies; }
 
  private:
   const Graph &graph;
@@ -189,7 +189,7 @@ llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, boo
 /// Where a body runs: its arena is part of its node's workspace, and its heads are bound before each run.
 struct BodySite {
   char *arena = nullptr;
-  llvm::BitVector shortHeads;  // by head (runtime/executor/short_rows.h)
+  llvm::BitVector partlyReadHeads;  // by head (runtime/executor/unwritten_rows.h)
 };
 
 /// The list for a plan that has been checked. Heads own zeroed buffers. TooLarge where nested bodies are used so often

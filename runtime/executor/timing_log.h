@@ -10,7 +10,7 @@ namespace gradc {
 /// One list and the bodies inside it write to one log.
 class TimingLog {
  public:
-  /// Forgets what was recorded; times count from here on.
+  /// Drops what was recorded; times count from now.
   void restart();
   /// Where instructions run: in which run of a body of which recorded node.
   struct Site {
@@ -18,7 +18,7 @@ class TimingLog {
     uint32_t body = 0;
     int64_t step = 0;
   };
-  /// Records that the instruction starts, and returns the number to end it with. The bodies of its node record theirs
+  /// Records that the instruction starts, and returns the number to end it with. Timings of the bodies of its node come
   /// in between.
   uint32_t begin(const InstructionList &list, const Instruction &instruction, const Site &site);
   void end(uint32_t number, const Instruction &instruction);

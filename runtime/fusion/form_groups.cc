@@ -129,7 +129,7 @@ class Formation {
     addGroup(members, std::move(kernel));
   }
 
-  /// The operator's name if it is built in and runs on a fast kernel of its own.
+  /// The operator's name if it is built in and runs on a fast kernel.
   StringRef rowName(NodeId n) const {
     if (!request.kernels.kernel(n) || hasHalf(graph, request.inference, n)) return "";
     return findFastKernel(*graph.op(n))->name;

@@ -4,7 +4,7 @@
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -232,12 +232,12 @@ class ProblemMaker {
     CheckProblem::Target target;
     target.x = Value{head.ofNode};
     target.head = static_cast<int64_t>(index);
-    if (!isAsked(target.x)) return Error::success();
+    if (!isRequested(target.x)) return Error::success();
     problem.targets.push_back(std::move(target));
     return Error::success();
   }
 
-  bool isAsked(Value x) const {
+  bool isRequested(Value x) const {
     return options.gradient.wrt.empty() ||
            any_of(options.gradient.wrt, [&](const GradientTarget &target) { return target.x.node == x.node; });
   }

@@ -23,7 +23,7 @@ struct CheckProblem {
   std::vector<NodeId> lowerSeeds;  // head gradients of lower orders, variables of `function` made for this check
   std::vector<Target> targets;
   InferRequest hints;       // the session's, in ids of these graphs
-  std::vector<Value> held;  // entries the request makes constants (no_grad, stop)
+  std::vector<Value> held;  // entries that are constants by request (no_grad, stop)
 };
 
 /// For a forward model: the order K-1 graph and its gradient, with a variable as head gradient of every y. For an

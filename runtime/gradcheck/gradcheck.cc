@@ -7,9 +7,9 @@
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 #include "runtime/gradcheck/difference.h"
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -68,10 +68,11 @@ class Checker {
     forward.hints = problem.hints;
     if (!forward.infer.floatAs) forward.infer.floatAs = DType::Float64;
     forward.exec = execOptions();
-    forward.exec.backend = Backend::Reference;  // its plan must serve executors that prepare their own kernels, or none
+    forward.exec.backend =
+        Backend::Reference;  // its plan must serve executors that prepare kernels themselves, or none
     std::vector<Request> requests(problem.function.heads().size(), Request::Write);
     forward.exec.headRequests = requests;
-    forward.allowInplace = false;  // a piece or a held value must not overwrite its operands
+    forward.allowInplace = false;  // a piece or a value held constant must not overwrite its operands
     auto isForeign = [&](NodeId n) { return n.value >= problem.function.numNodes(); };
     erase_if(forward.hints.shapes, [&](const ShapeHint &hint) { return isForeign(hint.variable); });
     erase_if(forward.hints.dtypes, [&](const DTypeHint &hint) { return isForeign(hint.variable); });
@@ -87,7 +88,7 @@ class Checker {
     return computeGradients(forward, std::move(others));
   }
 
-  /// The user is not asked for values of variables that the check itself has made.
+  /// Users need not give values for variables that the check itself has made.
   Error drawLowerSeeds(SessionOptions settings, std::vector<NamedArray> &bindings) {
     if (settings.initSeed || problem.lowerSeeds.empty()) return Error::success();
     settings.initSeed = options.seed;

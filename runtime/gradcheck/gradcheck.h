@@ -1,9 +1,9 @@
 // Proof by central differences that an emitted gradient is the derivative of its graph (RUN-03).
 //
 // The scalar tested is a fixed random projection of the heads plus the implied loss of every loss operator that
-// receives a head gradient. BlockGrad-like outputs and loss outputs are held at their base value, random operators
-// repeat their draws, aux states are restored, piecewise operators stay on the piece active at the base point.
-// docs/gradcheck.md.
+// receives a head gradient. BlockGrad-like outputs and loss outputs are held constant at their base value, random
+// operators repeat their draws, aux states are restored, piecewise operators stay on the piece active at the base
+// point. docs/gradcheck.md.
 #pragma once
 
 #include "runtime/session/session.h"
@@ -32,7 +32,7 @@ struct GradcheckRow {
   bool isStructuralZero = false;
 };
 
-/// What is held at the base point, bodies included.
+/// What is held constant at the base point, bodies included.
 struct HeldCounts {
   uint32_t pieces = 0, outputs = 0;  // nodes on their piece, nodes at their value
   uint32_t inputs = 0;               // labels, lengths and positions that operators read
@@ -45,12 +45,12 @@ struct GradcheckReport {
   std::optional<double> factor;  // where checks fail: every gradient sampled is this multiple of its difference
   /// Of a check that failed because something is not finite: "node 'y' (sqrt) is nan at the base point", the first one.
   std::string notFinite;
-  /// A loss in a body that is not part of the scalar, because nothing keeps its label: "node 'y' (SoftmaxOutput)".
+  /// A loss in a body that is not part of the scalar, because its label is not saved: "node 'y' (SoftmaxOutput)".
   std::string lossWithoutLabel;
   /// Of a check that failed, what the differences tend to changes with the step: the function is not smooth at its
   /// scale.
   bool isUnsettled = false;
-  /// Variables that no check moved by themselves.
+  /// Variables that no check moved alone.
   size_t numUnsampled() const;
   /// No failure, and if a variable is vacuous, another is not.
   bool passed() const;

@@ -1,4 +1,5 @@
-// What a gradient check holds at the base point, in graphs and bodies alike. docs/gradcheck.md has the reasons.
+// What a gradient check holds constant at the base point, in graphs and bodies alike. docs/gradcheck.md gives the
+// reasons.
 #pragma once
 
 #include "ir/tensor/tensor.h"
@@ -22,7 +23,7 @@ inline bool isHeldInput(const NodeKind &kind, size_t input) {
 }
 
 /// "node 'y' (_power_scalar) is nan", of the first element that is not finite; empty if all are. Hidden outputs are not
-/// looked at.
+/// checked.
 std::string describeNotFinite(const Graph &graph, NodeId n, llvm::ArrayRef<TensorRef> outputs);
 
 }  // namespace gradc

@@ -12,7 +12,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// How a run of a node is held; an override without its values.
+/// What is held constant in a run of a node: an override without the values.
 NodeOverride::Kind heldAs(const Graph &body, NodeId n, const KernelCall &call) {
   if (isHeld(body, n)) return NodeOverride::Kind::Hold;
   const bool varies = any_of(call.in, [](const TensorRef &in) { return isFloating(in.dtype); });
@@ -33,7 +33,7 @@ HeldBodies::HeldBodies(const Graph &function, const std::map<BodyKey, BitVector>
 void HeldBodies::record(const TensorRef &value) {
   Array array{value.dtype, value.shape.vec(), {}};
   if (value.data) {
-    array.bytes.reserve(1);  // null data stands for a value that is not there
+    array.bytes.reserve(1);  // null data means that there is no value
     array.bytes.assign(value.as<char>(), value.as<char>() + value.bytes());
   }
   recorded.push_back(std::move(array));

@@ -1,4 +1,4 @@
-// Holds nodes in the bodies of loops, branches and calls at the base point.
+// Holds nodes in the bodies of loops, branches and calls constant at the base point.
 //
 // The first run records, in the order of execution, what later runs read in the same order: the decisions of loops and
 // branches are among it, so that each run takes the same steps. Tested by
@@ -18,11 +18,11 @@ class HeldBodies final : public BodyHooks {
   void decide(const TensorRef &decision) override;
   /// Called before each run but the first.
   void hold();
-  /// What the bodies of a node recorded is forgotten if the node will not run, because all its outputs are held.
+  /// Drops what the bodies of a node recorded if the node will not run, because all its outputs are held constant.
   size_t numRecorded() const { return recorded.size(); }
   void forgetFrom(size_t first) { recorded.resize(first); }
 
-  /// The implied losses of the last run that was held, one per run of a node.
+  /// The implied losses of the last run with values held constant, one per run of a node.
   llvm::ArrayRef<double> losses() const { return lossValues; }
   /// Nodes and inputs of nodes, counted once however often they run; loops and branches that decide.
   uint32_t numPieces = 0, numHeld = 0, numInputs = 0, numDecisions = 0;

@@ -14,8 +14,8 @@ namespace gradc {
 struct LiveLosses {
   std::vector<NodeId> nodes;                  // of the function
   std::map<BodyKey, llvm::BitVector> inside;  // by node of a body, over all places that use the body
-  /// A loss in a body whose label is computed, or carried from step to step. As the loss itself does not read it,
-  /// nobody keeps its value. Empty: none.
+  /// A loss in a body whose label is computed, or carried from step to step. As the loss itself does not read it, its
+  /// value is not saved. Empty: none.
   std::string withoutLabel;
 };
 

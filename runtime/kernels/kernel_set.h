@@ -1,8 +1,8 @@
 // The fast kernels of one graph: which nodes have one, and how entries are laid out between them.
 //
 // Entries other than variables, heads and operands of reference kernels may have another layout: images channels-last,
-// filters in tiles of 16 x 16 (runtime/kernels/layout_settlement.h). Kernels of role Own convert to the layout they
-// prefer, in their scratch. Tested by tests/runtime/kernels/fast_kernels_test.cc
+// filters in tiles of 16 x 16 (runtime/kernels/layout_settlement.h). Kernels of role Independent convert to the layout
+// they prefer, in their scratch. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"
@@ -16,7 +16,7 @@ struct KernelSetOptions {
   bool isTraining = false;
   llvm::ArrayRef<CallForm> forms = {};  // by node, instead of isTraining; empty: none
   unsigned threads = 1;
-  bool allowLayouts = true;  // false: every entry stays plain, because somebody looks at entries between nodes
+  bool allowLayouts = true;  // false: every entry stays plain, because a caller reads entries between nodes
   /// Variables and heads may be filter tiles: their owner consults `layout` and converts.
   bool movesArguments = false;
   /// Gradient kernels may read the workspaces of their forward nodes, which the plan keeps (`planReader`). Requires

@@ -48,11 +48,11 @@ void LayoutSettlement::tie(EntryId a, EntryId b) {
   a = find(a), b = find(b);
   if (a == b) return;
   parent[b] = a;
-  wishes[a].allowed &= wishes[b].allowed;
-  wishes[a].wanted |= wishes[b].wanted;
+  preferences[a].allowed &= preferences[b].allowed;
+  preferences[a].wanted |= preferences[b].wanted;
 }
 
-void LayoutSettlement::want(EntryId e, Layout layout) { wishes[find(e)].wanted |= bit(layout); }
+void LayoutSettlement::want(EntryId e, Layout layout) { preferences[find(e)].wanted |= bit(layout); }
 
 bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference, n); }
 
@@ -90,7 +90,7 @@ void LayoutSettlement::tieElements(ArrayRef<Operand> operands) {
   }
 }
 
-void LayoutSettlement::constrainOwn(const Operand &operand, bool suitsTiles) {
+void LayoutSettlement::constrainIndependent(const Operand &operand, bool suitsTiles) {
   const auto [e, isFilter] = operand;
   if (isFilter) {
     const bool isTiled = suitsTiles && WeightReorder::hasTiles(dims(e));
@@ -111,15 +111,15 @@ void LayoutSettlement::constrain(NodeId n, const NodeLayout &node) {
       return;
     case LayoutRole::Same: return tieImages(operands);
     case LayoutRole::Elements: return tieElements(operands);
-    case LayoutRole::Own:
-      for (const Operand &operand : operands) constrainOwn(operand, node.suitsTiles);
+    case LayoutRole::Independent:
+      for (const Operand &operand : operands) constrainIndependent(operand, node.suitsTiles);
       return;
   }
 }
 
 Layout LayoutSettlement::settled(EntryId e) {
   if (!isMovable(e)) return Layout::Plain;
-  const Wishes &all = wishes[find(e)];
+  const Preferences &all = preferences[find(e)];
   const uint8_t granted = all.wanted & all.allowed;
   if (granted == bit(Layout::ChannelsLast)) return Layout::ChannelsLast;
   return granted == bit(Layout::FilterTiles) ? Layout::FilterTiles : Layout::Plain;
@@ -127,7 +127,7 @@ Layout LayoutSettlement::settled(EntryId e) {
 
 void LayoutSettlement::settle(const NodeMap<NodeLayout> &nodes) {
   parent = EntryMap<EntryId>(graph, EntryId());
-  wishes = EntryMap<Wishes>(graph, {kAny, 0});
+  preferences = EntryMap<Preferences>(graph, {kAny, 0});
   const uint8_t ofArguments = movesArguments ? kFilters : kPlain;
   for (Value head : graph.heads()) allow(graph.entry(head), ofArguments);
   for (EntryId e : plain) allow(e, kPlain);

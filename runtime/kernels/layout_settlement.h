@@ -1,10 +1,10 @@
 // Decides which entries of a graph are not row-major between the nodes that read and write them.
 //
-// An entry of rank three or four and type float32 starts with every layout allowed and none wanted. A node forbids the
-// layouts it cannot read and wants the one it is fast on. Element-wise nodes tie their operands together, so whole
-// stretches of a network change at once. An entry gets the layout that is both wanted and allowed, and stays plain if
-// there is none or more than one. Variables and heads have owners: they are plain, or filter tiles if the owner
-// converts them. Linear, except for the union-find. Tested by tests/runtime/kernels/fast_kernels_test.cc,
+// An entry of rank three or four and type float32 starts with every layout allowed and none preferred. A node forbids
+// the layouts it cannot read and prefers the one it is fast on. Element-wise nodes tie their operands together, so
+// whole stretches of a network change at once. An entry gets the layout that is both preferred and allowed, and stays
+// plain if there is none or more than one. Variables and heads have owners: they are plain, or filter tiles if the
+// owner converts them. Linear, except for the union-find. Tested by tests/runtime/kernels/fast_kernels_test.cc,
 // tests/runtime/kernels/filter_tiles_test.cc
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace gradc {
 
-/// A node's constraints on layouts.
+/// A node's constraints and preferences on layouts.
 struct NodeLayout {
   LayoutRole role = LayoutRole::Plain;
-  FilterOperands filters;   // of role Own
+  FilterOperands filters;   // of role Independent
   bool suitsTiles = false;  // the filters may and should be FilterTiles
 };
 
@@ -36,7 +36,7 @@ class LayoutSettlement {
 
  private:
   /// Sets of layouts, as bits: of an entry or, at the root, of all entries tied to it.
-  struct Wishes {
+  struct Preferences {
     uint8_t allowed, wanted;
   };
   struct Operand {
@@ -50,13 +50,13 @@ class LayoutSettlement {
   bool isOnePixel(EntryId e) const { return numPixels(dims(e)) == 1; }
   EntryId find(EntryId e);
   void tie(EntryId a, EntryId b);
-  void allow(EntryId e, uint8_t layouts) { wishes[find(e)].allowed &= layouts; }
+  void allow(EntryId e, uint8_t layouts) { preferences[find(e)].allowed &= layouts; }
   void want(EntryId e, Layout layout);
   void collectOperands(NodeId n, const FilterOperands &filters, llvm::SmallVectorImpl<Operand> &operands) const;
   void constrain(NodeId n, const NodeLayout &node);
   void tieImages(llvm::ArrayRef<Operand> operands);
   void tieElements(llvm::ArrayRef<Operand> operands);
-  void constrainOwn(const Operand &operand, bool suitsTiles);
+  void constrainIndependent(const Operand &operand, bool suitsTiles);
   Layout settled(EntryId e);
 
   const Graph &graph;
@@ -66,7 +66,7 @@ class LayoutSettlement {
   const std::vector<EntryId> plain;
   EntryMap<Layout> layouts;
   EntryMap<EntryId> parent;  // union-find
-  EntryMap<Wishes> wishes;
+  EntryMap<Preferences> preferences;
 };
 
 }  // namespace gradc

@@ -2,8 +2,8 @@
 #include "runtime/session/session.h"
 
 #include "runtime/executor/failures.h"
-#include "runtime/executor/keys.h"
 #include "runtime/executor/run_errors.h"
+#include "runtime/executor/tensor_keys.h"
 #include "runtime/session/session_state.h"
 
 using namespace llvm;
@@ -66,18 +66,18 @@ Error Session::readHead(size_t i, const TensorRef &to) const {
 
 Error Session::bindVariable(NodeId n, TensorRef tensor) {
   return catching("to bind a variable", [&]() -> Error {
-    Argument argument(tensor, Layout::Plain);
+    SessionTensor bound(tensor, Layout::Plain);
     if (Error error = state->executor->bind(n, tensor)) return error;
-    state->variable(n) = std::move(argument);
+    state->variable(n) = std::move(bound);
     return Error::success();
   });
 }
 Error Session::bindHead(size_t i, TensorRef tensor) {
   return catching("to bind a head", [&]() -> Error {
-    Argument argument(tensor, Layout::Plain);
+    SessionTensor bound(tensor, Layout::Plain);
     if (Error error = state->executor->bindHead(i, tensor)) return error;
     state->sharedWith[i] = NodeId();
-    state->heads[i] = std::move(argument);
+    state->heads[i] = std::move(bound);
     return Error::success();
   });
 }
@@ -99,7 +99,7 @@ Error Session::assignVariable(NodeId n, const Session &from) {
   return catching("to copy a variable", [&]() -> Error {
     for (const Graph &graph : {state->graph, from.state->graph})
       if (Error error = checkIsVariable(graph, n, "a copy is requested of")) return error;
-    Argument &to = state->variable(n), &source = from.state->variable(n);
+    SessionTensor &to = state->variable(n), &source = from.state->variable(n);
     if (Error error = checkSame(to.place(), source.place(), state->graph.name(n))) return error;
     withThreads(state->threads, [&] { to.assign(source); });
     return Error::success();
@@ -119,11 +119,12 @@ Expected<std::vector<NamedArray>> Session::outputs() const {
     if (!keys) return keys.takeError();
     std::vector<NamedArray> arrays;
     for (const OutputKey &row : *keys) {
-      const Argument &argument = row.from == OutputKey::From::Head ? state->head(row.head) : state->variable(row.aux);
-      const TensorRef place = argument.place();
+      const SessionTensor &source =
+          row.from == OutputKey::From::Head ? state->head(row.head) : state->variable(row.aux);
+      const TensorRef place = source.place();
       if (!place.data) continue;
       Array array{place.dtype, place.shape.vec(), std::vector<char>(place.bytes())};
-      withThreads(state->threads, [&] { argument.read(array.ref()); });
+      withThreads(state->threads, [&] { source.read(array.ref()); });
       arrays.push_back({row.key, std::move(array)});
     }
     return arrays;

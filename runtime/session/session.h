@@ -1,7 +1,13 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or drawn (runtime/session/init.h), unless the caller
-// brings memory. Filters in its own buffers may keep the kernels' layout between runs; callers see them row-major.
+// A Session owns one buffer per variable, filled from bindings or drawn (runtime/session/initial_values.h), unless the
+// caller brings memory. Between runs, filters in buffers of the session may stay in the layout that the kernels use;
+// callers see them row-major.
+//
+// Bindings are matched by the names of variables. A floating or integer array is converted to the inferred floating
+// type. Shapes of bound arrays take part in inference, their dtypes do not. Of several variables with one name the k-th
+// is `<name>#<k>`, and a nameless one is `#<id>`. `<variable>_grad` gives the start value of an `add` head
+// (`<variable>#grad` when a variable has that name), by default zeros.
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -36,14 +42,10 @@ struct SessionOptions {
 
 class Session {
  public:
-  /// `bindings` are matched by variable name: E-70 for one missing without initSeed, E-71 for shape or dtype, E-72 for
-  /// one the graph does not have, except head-gradient variables that were dropped (H-11). A floating or integer array
-  /// is converted to the inferred floating type. `<variable>_grad` gives the start value of an `add` head
-  /// (`<variable>#grad` when a variable has that name), by default zeros. Of several variables with one name the k-th
-  /// is
-  /// `<name>#<k>`, the bare name is E-34; a nameless one is `#<id>`. Shapes of bound arrays take part in inference,
-  /// their dtypes do not. E-31 when the schedule (`exec.schedule`) does not respect versions: call `orderMutations`
-  /// first. BadPlan when it is not a schedule of the graph.
+  /// E-70 for a variable without binding and without initSeed, E-71 for a binding of another shape or dtype, E-72 for
+  /// one the graph does not have, except head-gradient variables that were dropped (H-11), E-34 for the bare name of
+  /// several variables. BadPlan when `exec.schedule` is not a schedule of the graph, E-31 when it does not respect
+  /// versions: call `orderMutations` first.
   static llvm::Expected<Session> create(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
                                         const SessionOptions &options);
   Session(Session &&);
@@ -66,7 +68,7 @@ class Session {
   TensorRef variable(NodeId n);
   /// The same for a head; null data if its request is Null.
   TensorRef head(size_t i);
-  /// The memory of a variable where it is row-major at this point; else null data: kernels keep it in another layout.
+  /// The memory of a variable if it is row-major at this point; null data if it is in the layout of a kernel.
   TensorRef plainVariable(NodeId n) const;
   /// A row-major copy into memory of the same shape and type; E-71 for other memory, E-72 for what is not a variable or
   /// a head. Any number of threads may read between two runs.
@@ -74,7 +76,7 @@ class Session {
   llvm::Error readHead(size_t i, const TensorRef &to) const;
 
   /// From now on the variable or the head is in this memory (VariableMemory, HeadMemory): another batch, for example.
-  /// Values are not copied. E-71 when it does not fit, or when kernels keep the session's own memory in another layout;
+  /// Values are not copied. E-71 when it does not fit, or when kernels use another layout for the session's buffer;
   /// memory that was given in SessionOptions can always be replaced.
   llvm::Error bindVariable(NodeId n, TensorRef tensor);
   llvm::Error bindHead(size_t i, TensorRef tensor);
@@ -83,7 +85,7 @@ class Session {
   /// Copies the value of the variable with the same id, shape and type in another session; E-71 and E-72 as
   /// readVariable.
   llvm::Error assignVariable(NodeId n, const Session &from);
-  /// The layouts of variables and heads between consecutive runs, as long as nobody looks at them. Plain for what the
+  /// The layouts of variables and heads between consecutive runs if no caller reads them there. Plain for what the
   /// graph does not have.
   Layout variableLayout(NodeId n) const;
   Layout headLayout(size_t i) const;
@@ -91,7 +93,7 @@ class Session {
   /// As Executor::setProfiling and Executor::timings.
   void setProfiling(bool on);
   llvm::ArrayRef<Executor::Timing> timings() const;
-  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/keys.h); E-34 on a
+  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/executor/tensor_keys.h); E-34 on a
   /// collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 

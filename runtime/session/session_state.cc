@@ -8,9 +8,9 @@
 #include "runtime/arrays/elements.h"
 #include "runtime/executor/machine_memory.h"
 #include "runtime/executor/run_errors.h"
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 #include "runtime/fusion/fusion.h"
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -172,16 +172,17 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
     if (!graph.isVariable(n) || slotOf[id] != MatchedBindings::kNone) continue;
     slotOf[id] = static_cast<uint32_t>(variables.size());
     const EntryId e = graph.firstEntry(n);
-    Expected<Argument> argument = Argument::create(inference.dtype[e], inference.shapeOf(e).dims(), graph.describe(n));
-    if (!argument) return amend(argument.takeError(), [&](GradcError &error) { error.place.node = n; });
+    Expected<SessionTensor> tensor =
+        SessionTensor::create(inference.dtype[e], inference.shapeOf(e).dims(), graph.describe(n));
+    if (!tensor) return amend(tensor.takeError(), [&](GradcError &error) { error.place.node = n; });
     if (NamedArray *binding = matched.binding(n)) {
       if (Error error = readElements(*binding)) return error;
-      convertElements(binding->array.ref(), argument->place());
+      convertElements(binding->array.ref(), tensor->place());
       release(binding->array.bytes);
     } else {
-      initializer->fill(n, argument->place());
+      initializer->fill(n, tensor->place());
     }
-    variables.push_back(std::move(*argument));
+    variables.push_back(std::move(*tensor));
   }
   return Error::success();
 }
@@ -279,7 +280,8 @@ uint64_t Session::State::ownBytes(const SessionOptions &options) const {
 
 /// What a loop may leave untouched does not count.
 uint64_t Session::State::plannedBytes() const {
-  const size_t spare = plan.flows.empty() ? 0 : bytesOfShortStacks(graph, inference, loopsToClear(graph, BitVector()));
+  const size_t spare =
+      plan.flows.empty() ? 0 : bytesOfPartlyWrittenStacks(graph, inference, loopsToClear(graph, BitVector()));
   return plan.plannedBytes - std::min<uint64_t>(spare, plan.plannedBytes);
 }
 
@@ -329,20 +331,20 @@ Error checkSame(const TensorRef &expected, const TensorRef &found, StringRef nam
                          describeTensor(ShapeRef(found.shape), found.dtype));
 }
 
-Error Session::State::read(const Argument &argument, const TensorRef &to, StringRef name) const {
-  const TensorRef from = argument.place();
+Error Session::State::read(const SessionTensor &source, const TensorRef &to, StringRef name) const {
+  const TensorRef from = source.place();
   if (Error error = checkSame(from, to, name)) return error;
   if (!to.data && to.bytes() != 0)
     return Failure(ErrorKind::BindingMismatch, "the address for a copy of '" + name + "' is null");
   if (!from.data) return Failure(ErrorKind::BindingMismatch, "'" + name + "' is not computed: its request is 'null'");
-  withThreads(threads, [&] { argument.read(to); });
+  withThreads(threads, [&] { source.read(to); });
   return Error::success();
 }
 
 Error Session::State::run(uint64_t step) {
   auto isAdded = [&](size_t i) { return !headRequests.empty() && headRequests[i] == Request::Add; };
   withThreads(threads, [&] {
-    for (Argument &argument : variables) argument.prepareRun();
+    for (SessionTensor &variable : variables) variable.prepareRun();
     for (size_t i = 0; i < heads.size(); ++i)
       if (isAdded(i)) head(i).prepareRun();
   });

@@ -4,8 +4,8 @@
 #include "runtime/executor/bindings.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/kernel_set.h"
-#include "runtime/session/argument.h"
 #include "runtime/session/session.h"
+#include "runtime/session/session_tensor.h"
 
 namespace gradc {
 
@@ -18,7 +18,7 @@ struct Session::State {
   RequestTable requests;
   MemoryPlan plan;
   std::vector<uint32_t> slotOf;  // by node: index into variables
-  std::vector<Argument> variables, heads;
+  std::vector<SessionTensor> variables, heads;
   std::vector<NodeId> sharedWith;  // by head: the variable whose memory it overwrites, else invalid
   unsigned threads = 1;
   std::vector<std::string> warnings;
@@ -49,15 +49,15 @@ struct Session::State {
   bool hasVariable(NodeId n) const { return n.value < slotOf.size() && slotOf[n.value] != MatchedBindings::kNone; }
   bool hasHead(size_t i) const { return i < heads.size(); }
   // Only of those that the graph has.
-  Argument &variable(NodeId n) { return variables[slotOf[n.value]]; }
-  Argument &head(size_t i) { return sharedWith[i].isValid() ? variable(sharedWith[i]) : heads[i]; }
-  TensorRef look(Argument &argument) {
+  SessionTensor &variable(NodeId n) { return variables[slotOf[n.value]]; }
+  SessionTensor &head(size_t i) { return sharedWith[i].isValid() ? variable(sharedWith[i]) : heads[i]; }
+  TensorRef look(SessionTensor &source) {
     TensorRef tensor;
-    withThreads(threads, [&] { tensor = argument.look(); });
+    withThreads(threads, [&] { tensor = source.look(); });
     return tensor;
   }
-  /// A row-major copy; `name` is the argument's.
-  llvm::Error read(const Argument &argument, const TensorRef &to, llvm::StringRef name) const;
+  /// Copies it row-major; an error calls it `name`.
+  llvm::Error read(const SessionTensor &source, const TensorRef &to, llvm::StringRef name) const;
   llvm::Error run(uint64_t step);
 };
 

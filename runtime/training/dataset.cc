@@ -16,7 +16,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Keeps these draws distinct from those of random operators and of initial values.
+/// Distinguishes these draws from those of random operators and of initial values.
 constexpr uint64_t kOrderOrdinal = ~uint64_t{1};
 
 std::string describeRows(const NamedArray &column) {

@@ -4,7 +4,7 @@
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
 #include "runtime/executor/bindings.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include <cstring>
 

@@ -11,8 +11,8 @@ namespace gradc {
 
 class Evaluator {
  public:
-  /// `graph` is the network with those labels of `objective` that are not variables as heads after its own
-  /// (withLabels); both must outlive the object. `options.initSeed` must be set: it fills what is not bound.
+  /// `graph` is the network with those labels of `objective` that are not variables as additional heads (withLabels);
+  /// both must outlive the object. `options.initSeed` must be set: it fills what is not bound.
   Evaluator(Context &context, const Graph &graph, const Objective &objective, SessionOptions options)
       : context(context), graph(graph), objective(objective), options(std::move(options)) {}
 

@@ -1,10 +1,9 @@
 // The loss that training minimizes, and the quality of the result, computed from the heads of a network.
 //
-// A head of an operator with its own loss (SoftmaxOutput, the regression outputs, MakeLoss) contributes that loss, as
-// the operator defines it (`impliedLoss`), computed from the head and the label; the logits of a probability are taken
-// to be its logarithm. Any other head contributes the sum of its elements, whose gradient is the ones that a head
-// without loss gets; heads that no gradient flows into contribute nothing. docs/training.md has the table. Tested by
-// tests/runtime/objective_test.cc
+// A head of an operator with an implied loss (SoftmaxOutput, the regression outputs, MakeLoss) contributes that loss
+// (`impliedLoss`), computed from the head and the label. The logits of a probability are taken to be its logarithm. Any
+// other head contributes the sum of its elements, whose gradient is the ones that a head without loss gets; heads that
+// no gradient flows into contribute nothing. docs/training.md has the table. Tested by tests/runtime/objective_test.cc
 #pragma once
 
 #include "passes/inference/infer.h"

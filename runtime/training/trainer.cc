@@ -7,10 +7,10 @@
 #include "formats/json/writer.h"
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/evaluator.h"
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -52,7 +52,7 @@ struct Trainer::State {
   std::vector<NodeId> fed;        // by column
   std::vector<NodeId> lasting;    // parameters, auxiliary states and frozen variables, then states of the optimizer
   size_t numParameters = 0;       // how many of these are the network's
-  std::vector<std::pair<NodeId, Array>> frozenStates;  // auxiliary states, with the values they keep
+  std::vector<std::pair<NodeId, Array>> frozenStates;  // auxiliary states, with their fixed values
   std::vector<size_t> unlikeLosses;
   RunState run;
   StringMap<char> given;        // names of options.start
@@ -108,7 +108,7 @@ Error Trainer::State::prepareEvaluator() {
 
 /// With respect to every argument that can carry a gradient and is neither fed nor frozen.
 Expected<GradientRequest> Trainer::State::gradientRequest() {
-  StringMap<bool> excluded;  // whether the graph has it
+  StringMap<bool> excluded;  // whether it is a variable of the graph
   for (size_t c = 0; c < data.numColumns(); ++c) excluded[data.name(c)] = true;
   for (const std::string &name : options.frozen) excluded[name] = false;
   const std::vector<std::string> names = variableKeys(forward);
@@ -130,7 +130,7 @@ Error Trainer::State::checkGiven(const GradientRequest &request) const {
   for (NodeId n : fedVariables(forward, data)) hasValue[n.value] = true;
   for (NodeId n : listInputs(forward).aux) hasValue[n.value] = true;
   const std::vector<std::string> names = variableKeys(forward);
-  StringSet<> own;  // frozen, or with a value of its own
+  StringSet<> own;  // frozen, or with a given value
   for (const std::string &name : options.frozen) own.insert(name);
   for (const NamedArray &array : options.start) own.insert(array.name);
   for (uint32_t id = 0; id < forward.numNodes(); ++id) {

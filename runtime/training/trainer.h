@@ -15,7 +15,7 @@
 #include "runtime/session/session.h"
 #include "runtime/training/dataset.h"
 #include "runtime/training/objective.h"
-#include "runtime/training/schedule.h"
+#include "runtime/training/rate_schedule.h"
 
 namespace gradc {
 
@@ -33,7 +33,7 @@ struct TrainerOptions {
   /// Variables that keep their values bit for bit: parameters, and auxiliary states such as moving statistics, which
   /// operators then compute but do not keep.
   std::vector<std::string> frozen;
-  std::vector<NamedArray> start;  // values of parameters; the others are drawn (runtime/session/init.h)
+  std::vector<NamedArray> start;  // values of parameters; the others are drawn (runtime/session/initial_values.h)
   SessionOptions session;         // hints, inference, backend, threads; the rest is set by the trainer
 };
 

@@ -59,7 +59,7 @@ std::optional<Gradients> runGradients(Trial &trial, const NamedGradients &gradie
 }  // namespace
 
 bool drawsNumbers(const Graph &graph) {
-  return any_of(graph.kinds(), [](const KindRef &kind) { return kind->draws || kind->drawsInside; });
+  return any_of(graph.kinds(), [](const KindRef &kind) { return kind->draws || kind->drawsInBodies; });
 }
 
 std::string differenceOf(const TensorRef &a, const TensorRef &b) {

@@ -137,7 +137,7 @@ class SampleOnTape {
   /// By x; nothing where the gradient vanishes identically. None of samples that cannot be run twice.
   std::optional<std::vector<Doubles>> compiledGradients(unsigned order) {
     const NodeKind &kind = start.graph.kind(start.node);
-    if (kind.draws || kind.drawsInside || !kind.mutated.isEmpty()) return std::nullopt;
+    if (kind.draws || kind.drawsInBodies || !kind.mutated.isEmpty()) return std::nullopt;
     GradientRequest request;
     for (size_t o : positions) request.heads.push_back({start.graph.heads()[o], {}, ""});
     for (const Tensor &x : xs) request.wrt.push_back({Value{nodeNamed(start.graph, x.name())}});

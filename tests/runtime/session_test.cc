@@ -1,8 +1,8 @@
 // Bindings, initial values, requests and output keys.
 #include "ir/graph/graph_builder.h"
 #include "runtime/arrays/elements.h"
-#include "runtime/executor/keys.h"
-#include "runtime/session/init.h"
+#include "runtime/executor/tensor_keys.h"
+#include "runtime/session/initial_values.h"
 #include "runtime/session/session.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

@@ -1,6 +1,6 @@
 // Learning rates as functions of the step, and the values parameters start from.
-#include "runtime/session/init.h"
-#include "runtime/training/schedule.h"
+#include "runtime/session/initial_values.h"
+#include "runtime/training/rate_schedule.h"
 #include "runtime/training/trainer.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

@@ -26,7 +26,7 @@ class Cli : public ::testing::Test {
  protected:
   Cli() { folder.write("m.json", kModel); }
 
-  /// The list of a graph attribute of a file, as it is written: `["", "x"]`.
+  /// The list of a graph attribute of a file, verbatim: `["", "x"]`.
   std::string graphAttr(llvm::StringRef file, llvm::StringRef key) {
     std::string text = folder.read(file);
     llvm::StringRef rest = llvm::StringRef(text).split(("\"" + llvm::Twine(key) + "\": [").str()).second;

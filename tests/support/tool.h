@@ -17,7 +17,7 @@ ToolResult runTool(llvm::StringRef folder, llvm::StringRef arguments);
 /// Runs a shell command in which $GRADC is the binary.
 ToolResult runShell(llvm::StringRef folder, llvm::StringRef command);
 
-/// A folder of its own for each test, removed at the end.
+/// A separate folder for each test, removed at the end.
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -7,7 +7,7 @@ namespace gradc {
 
 /// Usage if a file that the verb writes is one that it reads or also writes under another name: links are followed, and
 /// files are compared as the system does. Exceptions: a verb may replace the graph that it read by one made of it, a
-/// run its own checkpoint. Devices and pipes are anybody's.
+/// run the checkpoint it resumes. Devices and pipes may be used several times.
 llvm::Error checkFiles(const Verb &verb, const Options &options);
 
 }  // namespace gradc

@@ -13,13 +13,13 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr uint32_t kNobody = 0xffffffff;
+constexpr uint32_t kNone = 0xffffffff;
 
 /// Elements accessed so far: none, or all are at most `most`, and at most the index `last` plus `ahead`.
 struct Bound {
   bool isAny = false;
   std::optional<int64_t> most;
-  uint32_t last = kNobody;  // a name
+  uint32_t last = kNone;  // a name
   int64_t ahead = 0;
 
   friend bool operator==(const Bound &, const Bound &) = default;
@@ -48,7 +48,7 @@ bool join(std::map<uint32_t, Bound> &bounds, const std::map<uint32_t, Bound> &ot
     Bound made = either(known, bound);
     if (made == known) continue;
     if (isWidened && made.most != known.most) made.most.reset();
-    if (isWidened && made.ahead != known.ahead) made.last = kNobody, made.ahead = 0;
+    if (isWidened && made.ahead != known.ahead) made.last = kNone, made.ahead = 0;
     isSame &= made == known;
     known = made;
   }
@@ -262,7 +262,7 @@ class ArrayWalk {
     state.known.erase(index.value);
     for (auto *bounds : {&state.writes, &state.reads})
       for (auto &[array, bound] : *bounds)
-        if (bound.last == index.value) bound.last = kNobody, bound.ahead = 0;
+        if (bound.last == index.value) bound.last = kNone, bound.ahead = 0;
   }
 
   void countOn(TextId index, double step, State &state) {

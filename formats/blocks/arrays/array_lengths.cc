@@ -68,7 +68,7 @@ class Execution {
   }
 
   void runBlock(uint32_t block) {
-    lengths.erase(lengths.lower_bound({block, 0}), lengths.lower_bound({block + 1, 0}));  // its own arrays are new
+    lengths.erase(lengths.lower_bound({block, 0}), lengths.lower_bound({block + 1, 0}));  // arrays of the block are new
     for (uint32_t at : needed[block]) {
       if (numLeft == 0 || --numLeft == 0) return;
       runOp(block, at);

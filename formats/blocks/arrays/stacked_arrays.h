@@ -1,5 +1,6 @@
-// Represents arrays of tensors as tensors whose first axis counts the elements. Tested by
-// tests/formats/blocks/block_array_test.cc
+// Represents arrays of tensors as tensors whose first axis counts the elements. Such a tensor has as many elements as
+// the program writes outside of loops, and `maxIterations` more if a loop writes any; elements that are not written are
+// zeros. Tested by tests/formats/blocks/block_array_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -15,11 +16,9 @@ inline constexpr llvm::StringLiteral kArraySlot = "Array";
 inline constexpr llvm::StringLiteral kNumElements = "num_elements", kElementShape = "element_shape",
                                      kLengthSlot = "Length";
 
-/// The program with a tensor for each array, and one for its length if an operator reads that. Nothing: it has no
-/// arrays. Every such tensor has as many elements as the program writes outside of loops, and `maxIterations` more if a
-/// loop writes any; elements that are not written are zeros. InferMissing for an array whose elements' shape or type is
-/// not declared, or that an operator takes as a whole when its length is not known. Linear in what findArrayLengths
-/// executes.
+/// The program with a tensor for each array, and one for its length if an operator reads that; nothing if it has no
+/// arrays. InferMissing for an array whose elements have no declared shape or type, or that an operator takes as a
+/// whole while its length is unknown. Linear in what findArrayLengths executes.
 llvm::Expected<std::optional<BlockProgram>> withStackedArrays(Context &context, const BlockProgram &program,
                                                               int64_t maxIterations);
 

@@ -3,7 +3,7 @@
 //   1. seeds        the gradients of the targets                gradient_seeds.h   _create_loss_op_desc_
 //   2. path         which operators gradients go through        op_path.h          _find_op_path_, _find_no_grad_vars
 //   3. makers       gradient operators, last operator first;    gradient_maker.h   core.get_grad_op_desc
-//                   blocks within first, as blocks of their own
+//                   inner blocks first, as separate blocks
 //   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
 //   5. cuts         gradients not requested, loose operators    prune_gradients.h  _remove_no_grad_branch_,
 //                                                                                  _find_not_need_ops
@@ -11,8 +11,8 @@
 //   7. variables    declared; what reads none is dropped     gradient_variables.h  _append_backward_vars_
 //   8. pairs        of parameters and gradients                 resolve_request.h
 //
-// Phases 3 to 5 handle one block at a time; each block has counters of its own (CF-13).
-// Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
+// Phases 3 to 5 handle one block at a time; each block has separate counters (CF-13). Tested by
+// tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
 #include "formats/blocks/backward/append_backward.h"
 
 #include "formats/blocks/backward/copy_overwritten.h"
@@ -165,7 +165,7 @@ class Backward {
     return seen;
   }
 
-  /// For the program as it is now. A later call may leave out operators that read no gradient (NG-09).
+  /// For the current program. A later call may leave out operators that read no gradient (NG-09).
   CountedBack countedBack() {
     for (uint32_t block : wayOut()) {
       NameSet stopped = stoppedVariables(block);
@@ -190,7 +190,7 @@ class Backward {
   /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target.
   /// Otherwise more contributions arrive, so a copy of the head is one of them (D-25); so it is for a target that is an
   /// input, whose gradient is a result. A branch's gradient block reads the gradient of what the branch writes under
-  /// its own name.
+  /// the name of the gradient itself.
   void settleHeads() {
     NameSet read;
     for (TextId input : inputs) read.insert(names.gradient(input));
@@ -257,7 +257,7 @@ class Backward {
       if (inner && (isAgain || isInBranch))  // else checkGradientNames has seen all names
         if (Error error = checkNamesInside(program, block, i, *inner, names)) return error;
       const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
-      if (isAgain && !owner) renameAgain(block, i, made, cut);  // a gradient block has names of its own
+      if (isAgain && !owner) renameAgain(block, i, made, cut);  // a gradient block has separate names
       if (!fed || isFed(made, *fed)) continue;
       arrays.forget(ArrayRef(ops).drop_front(first));
       ops.resize(first);

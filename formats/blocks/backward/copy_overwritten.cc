@@ -352,7 +352,7 @@ class BlockCopier {
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states, handed;  // outputs of the loop or of the branch whose body this is
-  NameSet begun;           // what a step of `recurrent` is given under names of its own
+  NameSet begun;           // what a step of `recurrent` is given under separate names
   NameSet candidates, written;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // (operator, name): the operator reads and writes the name
   DenseMap<uint32_t, uint32_t> numCounts;        // by name: operators that count it

@@ -53,7 +53,7 @@ static bool isState(const BlockOp &op, TextId name) {
   return op.subBlock && anyVariable(op.inputs, isName) && anyVariable(op.outputs, isName);
 }
 
-/// The name that an operator uses for `copy`: a loop works on a copy of its own.
+/// The name that an operator uses for `copy`: a loop works on a separate copy.
 TextId FlagRemoval::stateOf(const BlockOp &op, uint32_t index, TextId name, TextId copy, BlockEdits &edits) {
   if (!isState(op, name)) return copy;
   const TextId state = edits.declareCopy(name, BlockVariable(*program.find(block, name)));
@@ -90,7 +90,7 @@ void FlagRemoval::removeRepeated(Context &context, UnusedNames &unused, IdMap<Te
       if (latest.contains(name.value) && isState(op, name)) return;
       latest.erase(name.value);
       const BlockVariable *own = program.find(block, name);
-      if (!isRepeat || !own || !own->stopsGradient) return;  // any other flag has a meaning of its own
+      if (!isRepeat || !own || !own->stopsGradient) return;  // any other flag is independent of them
       const bool isAlone = op.subBlock || numWriters.lookup(name.value) == 1;
       const TextId copy = isAlone ? name : edits.declareCopy(name, BlockVariable(*own));
       remove(copy);

@@ -1,5 +1,5 @@
-// The flags of values that a loop or a branch makes: `stop_gradient` of a state is about the value it starts from.
-// Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
+// The flags of values that a loop or a branch makes: `stop_gradient` of a state refers to its initial value. Tested by
+// tests/formats/blocks/backward/copy_overwritten_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_edits.h"
@@ -18,7 +18,7 @@ class FlagRemoval {
   void remove(TextId copy);
 
   /// A flag on a value made only from flagged values repeats theirs, so it is cleared if one of them has lost its flag.
-  /// If the name has other values too, this one gets a name of its own, which joins `finalNames` if it is the last.
+  /// If the name has other values too, this one gets a separate name, which joins `finalNames` if it is the last.
   void removeRepeated(Context &context, UnusedNames &unused, IdMap<TextId> &finalNames);
 
  private:

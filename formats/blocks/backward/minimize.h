@@ -1,5 +1,7 @@
-// What Paddle's optimizers add to a program: the gradients, clipped, and operators that take a step.
-// Tested by tests/formats/blocks/backward/append_backward_test.cc and tests/oracles/paddle_programs.py
+// What Paddle's optimizers add to a program: the gradients, clipped and with decay, and operators that take a step,
+// parameters in the order of their names. Their states (`<parameter>_velocity_0` …) are declared persistable; the host
+// sets them and the rate to their initial values. Tested by tests/formats/blocks/backward/append_backward_test.cc and
+// tests/oracles/paddle_programs.py
 #pragma once
 
 #include "formats/blocks/backward/append_backward.h"
@@ -23,10 +25,8 @@ struct FluidOptimizer {
   double clipMax = 0, clipMin = 0;
 };
 
-/// `appendBackward`, then clips the gradients, adds decay, and appends the optimizer's operators, parameters in the
-/// order of their names. State, `<parameter>_velocity_0` …, is declared persistable; the host sets it and the rate to
-/// their first values. The pairs are those of `appendBackward`. UnsupportedOption for an unknown optimizer or argument,
-/// and for a gradient of rows if a norm or decay is requested.
+/// Appends the gradients as `appendBackward`, whose pairs it returns, and the optimizer's operators. UnsupportedOption
+/// for an unknown optimizer or argument, and for a gradient of rows if a norm or decay is requested.
 llvm::Expected<FluidResult> minimize(Context &context, BlockProgram program, const FluidRequest &request,
                                      const FluidOptimizer &optimizer);
 

@@ -18,7 +18,7 @@ void addAll(NameSet &set, ArrayRef<BlockSlot> slots, const NameSet &except) {
   });
 }
 
-/// An operator with a block of its own, and what that block has to compute.
+/// An operator that owns a block, and what that block has to compute.
 struct Nested {
   uint32_t op;
   std::vector<TextId> targets;
@@ -195,7 +195,7 @@ std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t bloc
   std::vector<TextId> unread;
   for (uint32_t i : reverse(path)) {
     const BlockOp &op = program.blocks[block].ops[i];
-    // Which of its own outputs a block needs is not known here.
+    // Which of its outputs a block needs is not known here.
     if (!op.subBlock)
       forEachVariable(op.outputs, [&](TextId name) {
         const BlockVariable *variable = read.contains(name) ? nullptr : program.find(block, name);

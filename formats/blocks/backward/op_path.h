@@ -9,10 +9,10 @@ namespace gradc {
 /// For each block of the program the positions of its operators on the path, ascending.
 using OpPaths = std::vector<std::vector<uint32_t>>;
 
-/// Fills `paths` for `block` and the blocks its operators own. Operators without a gradient and names in `noGrad` end a
-/// path. `sources` empty: every input of the block is one. What a `while` block needs from its last step it also needs
-/// from the steps before (CF-13). With sources, adds to `noGrad` the names that are read on the path, flagged
-/// stop_gradient and not reached from the sources.
+/// Fills `paths` for `block` and the blocks its operators own; operators without a gradient and names in `noGrad` end a
+/// path. Without `sources` every input of the block is one; with sources, names that are read on the path, flagged
+/// stop_gradient and not reached from the sources are added to `noGrad`. What a `while` block needs from its last step
+/// it also needs from the steps before (CF-13).
 void findOpPath(const BlockProgram &program, uint32_t block, const NameSet &targets, llvm::ArrayRef<TextId> sources,
                 NameSet &noGrad, OpPaths &paths);
 
@@ -29,7 +29,7 @@ NameSet targetsSeenFrom(const BlockProgram &program, uint32_t block, uint32_t ta
 /// back.
 using CountedBack = DenseMap<std::pair<uint32_t, uint32_t>, uint32_t>;
 CountedBack countersOn(const BlockProgram &program, const OpPaths &paths);
-/// Reduces `counters` to those in `found`, from the program in which values have names of their own. True if none is
+/// Reduces `counters` to those in `found`, from the program in which each value has a separate name. True if none is
 /// lost.
 bool keepCounted(const BlockProgram &program, const CountedBack &found, CountedBack &counters);
 

@@ -50,7 +50,7 @@ bool isGiven(const BlockProgram &program, uint32_t block, TextId name) {
   return record.isParameter || record.isPersistable || record.isData;
 }
 
-/// By block: what a step of `recurrent` begins with under names of its own.
+/// By block: what a step of `recurrent` begins with under separate names.
 std::vector<NameSet> begunNames(const BlockProgram &program) {
   std::vector<NameSet> begun(program.blocks.size());
   for (const Block &block : program.blocks)
@@ -159,7 +159,7 @@ class SlotMatcher {
     addMissing(program, block, op.outputs, "Out", inside.written, true);
   }
 
-  /// Before the operator at hand. Of an outer name, nobody knows here.
+  /// Before the operator at hand. Unknown for an outer name, which counts as having one.
   bool hasValue(TextId name) const {
     return seen.contains(name) || !program.find(block, name) || isGiven(program, block, name);
   }

@@ -103,7 +103,7 @@ Error checkEarlierGradients(const BlockProgram &program, uint32_t block, ArrayRe
           if (last == lastWriter.end() || last->second < i + (slots == &ops[i].outputs)) continue;
           return failureAt(program, block, i, ErrorKind::AmbiguousName,
                            "the gradient '" + program.text(name) + "' in slot '" + program.text(slot.name) +
-                               "' is overwritten later: its values are not told apart");
+                               "' is overwritten later, so the name is ambiguous");
         }
   return Error::success();
 }

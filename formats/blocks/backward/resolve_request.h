@@ -19,8 +19,8 @@ llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProg
 
 /// In a program that has no gradients yet, no operator uses a name with `@GRAD`, which marks them (E-34). Linear.
 llvm::Error checkGradientNames(const BlockProgram &program);
-/// In a later call, no operator on the path uses a gradient that an operator overwrites afterwards, as values under the
-/// name of a gradient get no names of their own, or the name of a gradient from which the call starts (E-34). Linear.
+/// In a later call, no operator on the path uses a gradient that an operator overwrites afterwards, because values of
+/// gradients are not renamed, or the name of a gradient from which the call starts (E-34). Linear.
 llvm::Error checkEarlierGradients(const BlockProgram &program, uint32_t block, llvm::ArrayRef<uint32_t> path,
                                   const NameSet &targetGradients, GradientNames &names);
 /// A gradient block sees the names of its forward block, so it cannot give one of these to a gradient that it computes

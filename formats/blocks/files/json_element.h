@@ -29,7 +29,7 @@ class JsonElement {
     JsonToken kind;
     bool isKey;
     uint32_t next;         // the token behind the value
-    uint32_t begin, size;  // in `text`: a string's content, a number or literal as it is spelled
+    uint32_t begin, size;  // in `text`: a string's content, a number or literal verbatim
     int64_t offset;        // where the value, or the key, begins in the file
   };
 

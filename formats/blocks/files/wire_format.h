@@ -11,7 +11,7 @@
 
 namespace gradc {
 
-/// A field of a message: its number, and its value as the wire has it.
+/// A field of a message: its number, and its encoded value.
 struct WireField {
   enum class Form : uint8_t { Varint, Fixed64, Bytes, Fixed32 };
   uint32_t number = 0;

@@ -225,8 +225,8 @@ std::vector<uint32_t> BlockReader::opsOf(const Frozen &frozen) const {
 
 Error BlockReader::readOp(size_t at) {
   const StringRef type = program.text(program.blocks[index].ops[at].type);
-  // A block must write its own names before it reads them; only the root is given values. An array begins without
-  // elements.
+  // A block must write the names it declares before it reads them; only the root is given values. An array begins
+  // without elements.
   const bool isWrite = type == "write_to_array";
   if (index != 0)
     for (const BlockSlot &slot : program.blocks[index].ops[at].inputs) {

@@ -22,7 +22,7 @@ struct DeclaredName {
   std::pair<uint32_t, uint32_t> key() const { return {block, name.value}; }
 };
 
-/// What a variable of a block's graph stands for.
+/// What a variable of a block's graph represents.
 struct BlockInput {
   enum class From : uint8_t {
     Around,    // a name of an enclosing block
@@ -73,7 +73,7 @@ struct BlockReaders {
   bool hasGradientOps = false;
 };
 
-/// Turns one block into a graph; the blocks that its operators own have readers of their own. The other files of this
+/// Turns one block into a graph; the blocks that its operators own have separate readers. The other files of this
 /// folder read operators into it: flows, steps of `recurrent`, gradients.
 class BlockReader {
  public:
@@ -113,7 +113,7 @@ class BlockReader {
   std::optional<Value> valueAtStep(DeclaredName name);
   /// The same in the forward block, for a name that this block uses.
   std::optional<Value> forwardValue(TextId name);
-  /// The variable that stands for a value of the forward block.
+  /// The variable that represents a value of the forward block.
   Value forwardVariable(Value v);
 
   BlockReaders &all;

@@ -1,5 +1,9 @@
-// The gradient that a call requests, as a graph: it means what `append_backward` adds to the program, but comes from
-// the one gradient engine. Tested by tests/formats/blocks/block_gradient_test.cc
+// The gradient that a call requests, as a graph: it means what `append_backward` adds to the program, but is made by
+// the one gradient engine.
+//
+// It is with respect to the trainable parameters in creation order (those of the parameter list, if there is one), or
+// to the inputs, without data that is flagged `stop_gradient`. Gradients of names in the no-gradient set are cut in
+// every block. Tested by tests/formats/blocks/block_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/files/block_file.h"
@@ -16,12 +20,9 @@ struct BlockGradient {
   std::vector<std::string> unreached;
 };
 
-/// With respect to the trainable parameters in creation order (those of the parameter list, if there is one), or to the
-/// inputs, without data that is flagged `stop_gradient`. Gradients of names in the no-gradient set are cut in every
-/// block. Errors: MissingAttr without a target, ForeignEntry (E-44) for a block other than the root and for names of
-/// other blocks, UnknownName for a name that no block declares, NoGraph (E-04) for a loss that no operator writes,
-/// HeadCount for another number of target gradients than of targets; UnsupportedOption for `error_clip`; those of
-/// graphOfBlocks.
+/// MissingAttr without a target, NoGraph (E-04) for a loss that no operator writes, HeadCount for another number of
+/// target gradients than of targets, UnsupportedOption for `error_clip`. ForeignEntry (E-44) for a block other than the
+/// root and for names of other blocks, UnknownName for a name that no block declares. Errors of graphOfBlocks.
 llvm::Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
                                              BlockGraphOptions options);
 

@@ -20,9 +20,9 @@ bool readsValue(llvm::StringRef type, llvm::StringRef slot);
 /// For an operator that reads `name` in `slot`. UnknownName, naming the operator.
 llvm::Error readBeforeWrite(const BlockProgram &program, uint32_t block, size_t op, TextId slot, TextId name);
 
-/// Only the root is given values: an operator that reads a name of its own inner block which nothing in the block has
-/// used before is an error. Gradient blocks are not checked: they also see values of their forward block. Linear, times
-/// the depth.
+/// Only the root is given values: an operator that reads a name of its inner block which nothing in the block has used
+/// before is an error. Gradient blocks are not checked: they also see values of their forward block. Linear, times the
+/// depth.
 llvm::Error checkFirstReads(const BlockProgram &program);
 
 }  // namespace gradc

@@ -8,9 +8,9 @@ namespace gradc {
 /// Looks for it among the operators that were recorded, in the block of the gradient operator and in its forward block.
 ///
 /// A candidate has the forward type, the operands that the gradient operator reads and its attributes. `pad_grad` reads
-/// no operand and `scatter_grad` not all, so among candidates the names of the gradients decide (`y@GRAD` belongs to
-/// y), then the declared shapes. Where these do not tell, the gradient operator is an error, unless all candidates have
-/// the same one.
+/// no operand and `scatter_grad` not all, so among several candidates the names of the gradients decide (`y@GRAD`
+/// belongs to y), then the declared shapes. A search that ends with several candidates is an error, unless all have the
+/// same gradient.
 class ForwardSearch {
  public:
   ForwardSearch(BlockReader &reader, size_t at, const FormSlots &slots, llvm::StringRef forwardType)

@@ -59,8 +59,8 @@ class GradientOpReader {
     return findBlockOp(forwardType) ? readAlone() : Expected<bool>(false);
   }
 
-  /// The operator itself as a function of its operands, for its own gradient, whose slots are `next`. Everything else
-  /// that it reads is constant.
+  /// The operator itself as a function of its operands, for its gradient, whose slots are `next`. Everything else that
+  /// it reads is constant.
   Expected<OpFunction> asFunction(const FormSlots &next) {
     if (findGradientRow(program.text(op().type)))
       return functionOf(reader.context, program, reader.index, at, op(), {});
@@ -133,7 +133,7 @@ class GradientOpReader {
     return Error::success();
   }
 
-  // 2. Its function, as a graph of its own.
+  // 2. Its function, as a separate graph.
 
   // 3. Its gradient: which outputs have one, and which operands' gradients are requested.
 

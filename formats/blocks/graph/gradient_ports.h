@@ -15,7 +15,7 @@ struct GradientPorts {
     enum class Kind : uint8_t {
       Row,    // each step's gradient is a row of it
       State,  // handed by a step to the preceding one
-      Sum,    // over the steps; in a branch, its own
+      Sum,    // over the steps; in a branch, that of the branch
     };
     TextId inside;   // the gradient's name in the block
     TextId outside;  // what it is written to; @EMPTY@: not requested

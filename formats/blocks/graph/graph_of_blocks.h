@@ -1,7 +1,7 @@
-// The meaning of a program of blocks, as a graph without names. Each write of a name is a value of its own, and a
-// reader sees the latest one before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input`
-// become `_cond`; rows translate operators of other types (formats/blocks/ops/op_row.h). Tested by
-// tests/formats/blocks/block_graph_test.cc
+// The meaning of a program of blocks, as a graph without names. Each write of a name is a separate value, and a reader
+// sees the latest one before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input` become
+// `_cond`; rows translate operators of other types (formats/blocks/ops/op_row.h), and an operator whose type has no row
+// becomes an opaque node. Shape [] becomes (1,). Tested by tests/formats/blocks/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/program/block_program.h"
@@ -21,8 +21,8 @@ struct BlockGraphOptions {
   std::vector<std::string> noGrad = {};
   int64_t maxIterations = 10'000;  // of each `while`
   uint32_t numSeeds = 0;           // of the heads, at their end: head gradients, no targets
-  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as it is for gradients
-  /// that the program has.
+  /// What Paddle's gradient operators leave out (lost_gradients.h) is constant for the gradient, as for gradients that
+  /// the program contains.
   bool holdsLost = false;
 };
 
@@ -60,11 +60,11 @@ struct BlockGraph {
 };
 
 /// The graph of the root. A name that the root reads before it writes it is a variable, with the shape and type of its
-/// record. Shape [] becomes (1,). An operator whose type has no row becomes an opaque node.
+/// record. Linear.
 ///
-/// Errors: those of verifyBlocks and verifySlots; UnknownOp (E-32) for a context without the operators of control flow;
-/// BadAttribute, BadEntry and UnsupportedOption for what a row does not accept, each naming block, operator, type, slot
-/// and Paddle's call site; UnknownName for heads that the root does not declare. Linear.
+/// Errors are those of verifyBlocks and verifySlots; UnknownOp (E-32) for a context without the operators of control
+/// flow; BadAttribute, BadEntry and UnsupportedOption for what a row does not accept, each naming block, operator,
+/// type, slot and Paddle's call site; UnknownName for heads that the root does not declare.
 llvm::Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program,
                                          const BlockGraphOptions &options);
 

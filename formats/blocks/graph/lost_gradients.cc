@@ -1,5 +1,5 @@
-// Every write of a name counts as one of the same value: call it when values have names of their own.
-// Tested by tests/formats/blocks/block_rules_test.cc
+// Every write of a name counts as one of the same value: call it when each value has a separate name. Tested by
+// tests/formats/blocks/block_rules_test.cc
 #include "formats/blocks/graph/lost_gradients.h"
 
 #include "formats/blocks/graph/op_function.h"
@@ -39,7 +39,7 @@ OpSlots slotsWithin(StringRef type) {
   return slots;
 }
 
-/// Blocks have ways of their own, and counters none.
+/// Blocks are handled elsewhere, and counters have no gradient.
 const StringMap<Omissions> &omissionsByType() {
   // Never destroyed: threads may still read it while the process exits.
   static const StringMap<Omissions> &all = *[] {

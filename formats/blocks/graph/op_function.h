@@ -1,4 +1,4 @@
-// One operator of a program as a graph of its own, and the gradient of that graph, spliced in where a gradient operator
+// One operator of a program as a separate graph, and the gradient of that graph, spliced in where a gradient operator
 // is read. There is one gradient engine: it derives what `tanh_grad` computes from what `tanh` computes. Tested
 // by tests/formats/blocks/backward/block_backward_test.cc
 #pragma once
@@ -47,7 +47,7 @@ llvm::Expected<GradientResult> gradientOfFunction(Context &context, const OpFunc
                                                   llvm::ArrayRef<OperandPlace> seeded,
                                                   llvm::ArrayRef<OperandPlace> wanted);
 
-/// Gives a spliced gradient the values and nodes that are not its own.
+/// Gives a spliced gradient the values and nodes that it reads from outside.
 struct SplicePorts {
   std::function<Value(NodeId variable)> operand;  // of the function
   std::function<Value(Value computed)> value;     // of the function, where it is read

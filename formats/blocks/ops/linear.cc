@@ -139,7 +139,7 @@ void kron(OpTranslation &op) {
 
 // x₁·y₂ − x₂·y₁, where the numbers say how far the three elements are turned.
 void cross(OpTranslation &op) {
-  constexpr int64_t kFirst = 9;  // stands for the first axis of three elements
+  constexpr int64_t kFirst = 9;  // marks the first axis of three elements
   int64_t axis = op.integer("dim", kFirst);
   if (axis == kFirst) axis = find(op.shape("X"), 3) - op.shape("X").begin();
   axis = op.axisOf("X", axis);

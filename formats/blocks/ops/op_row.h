@@ -13,8 +13,8 @@ struct BlockOpRow {
 
 /// Null for a type without a row.
 const BlockOpRow *findBlockOp(llvm::StringRef type);
-/// What a gradient operator computes, for its own gradient, where Paddle takes that toward a result of the forward
-/// operator that gradc's rule does not read: `rsqrt_grad_grad` has a gradient of `Out`. Null for other types.
+/// What a gradient operator computes, for the gradient of that operator, where Paddle takes that toward a result of the
+/// forward operator that gradc's rule does not read: `rsqrt_grad_grad` has a gradient of `Out`. Null for other types.
 const BlockOpRow *findGradientRow(llvm::StringRef type);
 /// Every row, in order of types.
 std::vector<const BlockOpRow *> allBlockOps();

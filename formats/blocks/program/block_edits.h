@@ -51,9 +51,8 @@ class BlockEdits {
   TextId addVariable(llvm::StringRef like, FluidType kind, std::optional<FluidType> dtype);
   /// How a branch uses outer names, found once.
   struct BranchUse {
-    NameSet inputs;  // in its slots
-    NameSet
-        readsOrKeeps;  // that its block reads, or hands to an inner block, before one of its own operators writes them
+    NameSet inputs;        // in its slots
+    NameSet readsOrKeeps;  // that its block reads, or hands to an inner block, before one of its operators writes them
   };
   const BranchUse &useOf(size_t branch);
   void rename(BlockOp &op, Change &change);
@@ -66,7 +65,7 @@ class BlockEdits {
   BlockProgram &program;
   UnusedNames &unused;
   const uint32_t block;
-  DenseMap<size_t, Change> changes;  // by operator; the number of operators stands for the end
+  DenseMap<size_t, Change> changes;  // by operator; the number of operators is the end
   DenseMap<size_t, BranchUse> uses;  // by branch, where requested
   uint32_t numCopies = 0;
 };

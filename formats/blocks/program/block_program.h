@@ -1,8 +1,9 @@
 // Programs of nested blocks in which operators name their operands, as Paddle Fluid writes them.
 //
-// A name is looked up in its block and then in the enclosing ones (IR-11). In a gradient block, the variables of its
-// forward block come directly after its own: they hold what that block had at the step. A name may be written several
-// times. The meaning of a program is a graph (formats/blocks/graph/graph_of_blocks.h), its file is JSON
+// A name is looked up in its block and then in the enclosing ones (IR-11). A name may be written several times. A
+// gradient block is a child or a sibling of its forward block, or a child of the gradient block of the forward block's
+// parent; the variables of its forward block come directly after those it declares, and hold what that block had at the
+// step. The meaning of a program is a graph (formats/blocks/graph/graph_of_blocks.h), its file is JSON
 // (formats/blocks/files/block_file.h). Tested by tests/formats/blocks/block_program_test.cc
 #pragma once
 
@@ -84,7 +85,7 @@ class BlockProgram {
   /// The nearest block, from `block` outwards, that declares the name (IR-11). Requires valid links (verifyBlocks).
   std::optional<uint32_t> declaringBlock(uint32_t block, TextId name) const;
 
-  /// The operands in the slot; empty when the operator does not have it.
+  /// The operands in the slot; empty when the operator does not have the slot.
   llvm::ArrayRef<TextId> variables(llvm::ArrayRef<BlockSlot> slots, llvm::StringRef slot) const;
 
  private:
@@ -122,10 +123,10 @@ Failure failureAt(const BlockProgram &program, uint32_t block, size_t op, ErrorK
 /// The same for an error of code that knows no operators of programs.
 llvm::Error blameOp(const BlockProgram &program, uint32_t block, size_t op, llvm::Error error);
 
-/// Parents precede their blocks, at most 64 levels deep. The forward block of a gradient block is its parent, or has
-/// the same parent, or has a parent whose gradient block is the parent of this one. An operator's sub-block is a child
-/// of the block it is in and no other operator's (E-33). Every name that is used is declared (E-44). Errors name block,
-/// operator, slot and variable, and the call site in Paddle if the file has it. Linear.
+/// Checks that parents precede their blocks, at most 64 levels deep, that gradient blocks are placed as described
+/// above, and that an operator's sub-block is a child of the block it is in and no other operator's (E-33); and that
+/// every name that is used is declared (E-44). Errors name block, operator, slot and variable, and the call site in
+/// Paddle if the file contains it. Linear.
 llvm::Error verifyBlocks(const BlockProgram &program);
 
 }  // namespace gradc

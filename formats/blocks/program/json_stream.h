@@ -32,7 +32,7 @@ class JsonStream {
     isFirst = true;
     return *this;
   }
-  /// A number, a literal or a whole value as it is spelled.
+  /// A number, a literal or a whole value, copied verbatim.
   JsonStream &raw(llvm::StringRef spelled) {
     separate();
     to.append(spelled.data(), spelled.size());

@@ -25,7 +25,7 @@ class NameTable {
   }
 
   TextId intern(llvm::StringRef text);
-  /// Invalid when the table does not have it.
+  /// Invalid when the text is not in the table.
   TextId find(llvm::StringRef text) const;
   llvm::StringRef text(TextId id) const { return entries[id.value]->getKey(); }
   uint32_t size() const { return static_cast<uint32_t>(entries.size()); }
@@ -40,7 +40,7 @@ class UnusedNames {
  public:
   explicit UnusedNames(NameTable &texts) : texts(texts) {}
 
-  /// Interns `<begin><number><end>`. Increases the number until the table does not have the name.
+  /// Interns `<begin><number><end>`. Increases the number until the name is new.
   TextId make(llvm::StringRef begin, uint32_t &number, llvm::StringRef end = "");
   TextId make(llvm::StringRef begin, llvm::StringRef end = "") {
     uint32_t number = 0;

@@ -14,8 +14,8 @@ Expected<TextId> findVariable(const BlockProgram &program, uint32_t block, Strin
     if (program.find(other, id))
       return Failure(ErrorKind::ForeignEntry, Twine(what) + " '" + name + "' is a variable of block " + Twine(other) +
                                                   ", expected one that block " + Twine(block) + " sees");
-  return Failure(ErrorKind::UnknownName,
-                 Twine(what) + " '" + name + "' is declared neither in block " + Twine(block) + " nor around it");
+  return Failure(ErrorKind::UnknownName, Twine(what) + " '" + name + "' is not declared in block " + Twine(block) +
+                                             " or in a block that encloses it");
 }
 
 Error findVariables(const BlockProgram &program, uint32_t block, ArrayRef<std::string> names, const char *what,

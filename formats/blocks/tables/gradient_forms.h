@@ -1,4 +1,14 @@
 // Which gradient operator an operator type has, and what its slots hold: the makers of Paddle 2.6, one line each.
+//
+// `tanh_grad: Out, Out@GRAD -> X@GRAD` is its type, the slots it reads, the slots it writes.
+// - A slot that it reads holds the operands of the forward operator's slot of that name or, if there is none and the
+//   name ends in @GRAD, the gradients of the operands. Behind the arrow, a name that ends in @GRAD always means the
+//   gradients of an input slot.
+// - `slot = source` where the names differ.
+// - `?` keeps @EMPTY@ for a gradient that is not requested, so that positions identify operands; without it the
+//   gradient is left out.
+// - `each` before the type: one operator for every variable of the output slot.
+// - Empty: the type ends the path of gradients. "none": it does not, but has no gradient operator.
 // Tested by tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
@@ -10,13 +20,7 @@
 
 namespace gradc {
 
-/// `tanh_grad: Out, Out@GRAD -> X@GRAD`: its type, the slots it reads, the slots it writes. A slot that it reads holds
-/// the operands of the forward operator's slot of that name or, if there is none and the name ends in @GRAD, the
-/// gradients of the operands. Behind the arrow, a name that ends in @GRAD always means the gradients of an input slot.
-/// `slot = source` where the names differ. `?` keeps @EMPTY@ for a gradient that is not requested, so that positions
-/// identify operands; without it the gradient is left out. `each` before the type: one operator for every variable of
-/// the output slot. Empty: the type ends the path of gradients. Nothing: the type is unknown. A known type that has no
-/// gradient operator but does not end the path has the form "none".
+/// The form of a type; nothing if the type is unknown.
 std::optional<llvm::StringRef> gradientForm(llvm::StringRef type);
 
 /// The table (gradient_forms.def).

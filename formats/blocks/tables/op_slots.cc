@@ -93,7 +93,7 @@ constexpr StringLiteral kTakingArrays[] = {"assign",
                                            "while_grad",
                                            "write_to_array"};
 
-/// Those whose results are tensors all the same.
+/// Those whose results are tensors even so.
 constexpr StringLiteral kMakingTensors[] = {"lod_array_length", "read_from_array", "tensor_array_to_tensor"};
 
 class SlotVerifier {
@@ -118,7 +118,7 @@ class SlotVerifier {
 
  private:
   struct Slot {
-    TextId name;  // invalid: no operator of the program has it
+    TextId name;  // invalid: in no operator of the program
     OpSlot rule;
   };
   struct Type {

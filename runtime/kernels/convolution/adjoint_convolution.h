@@ -1,5 +1,5 @@
 // The data gradient of a convolution as a convolution of dy: with stride 1, dx = dy * w', where w'(c, f, t) = w(f, c,
-// −t) has filters and channels exchanged and the window turned round.
+// −t) has filters and channels exchanged and the window rotated by 180°.
 //
 // On channels-last images oneDNN's forward code is 4 to 40 % faster than its code for data gradients, the more so the
 // larger the images. Tested by tests/runtime/kernels/adjoint_convolution_test.cc

@@ -1,4 +1,4 @@
-// Convolution over two spatial axes by oneDNN: y, dx and dw, each a primitive of its own; db by column_sums.h.
+// Convolution over two spatial axes by oneDNN: y, dx and dw, a primitive for each; db by column_sums.h.
 //
 // Row-major weights are converted in every run, because training changes them at every step. The weight gradient
 // produces weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The
@@ -178,18 +178,18 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
 }
 
 constexpr FastKernelRow kRows[] = {
-    {"Convolution", convolution, LayoutRole::Own, {.in = 1, .suitTiles = convolutionSuitsTiles}},
+    {"Convolution", convolution, LayoutRole::Independent, {.in = 1, .suitTiles = convolutionSuitsTiles}},
     {"_backward_Convolution",
      convolutionBackward,
-     LayoutRole::Own,
+     LayoutRole::Independent,
      {.in = 2, .out = 1, .suitTiles = convolutionBackwardSuitsTiles}},
     {"_convolution_data_grad",
      convolutionDataGrad,
-     LayoutRole::Own,
+     LayoutRole::Independent,
      {.in = 1, .suitTiles = convolutionDataGradSuitsTiles}},
     {"_convolution_weight_grad",
      convolutionWeightGrad,
-     LayoutRole::Own,
+     LayoutRole::Independent,
      {.out = 0, .suitTiles = convolutionBackwardSuitsTiles}},
 };
 

@@ -22,7 +22,7 @@ bool prefersGathering(const ConvGeometry &g);
 /// Whether a channels-last result is worth converting an image of three or four channels, colours, which is smaller.
 bool prefersConvertedColours(const ConvGeometry &g);
 
-// The following are about channels-last images that suit.
+// The following are for channels-last images on which oneDNN is fast.
 
 /// Whether the forward convolution is faster on filters in tiles than in the format that oneDNN chooses. `areTiles`:
 /// they are in tiles, so that another format means a conversion.

@@ -256,10 +256,10 @@ std::unique_ptr<PreparedKernel> bilinearUpSamplingBackward(const KernelSite &sit
 namespace {
 
 constexpr FastKernelRow kRows[] = {
-    {"Deconvolution", deconvolution, LayoutRole::Own, {.in = 1}},
-    {"_backward_Deconvolution", deconvolutionBackward, LayoutRole::Own, {.in = 2, .out = 1}},
-    {"_deconvolution_data_grad", deconvolutionDataGrad, LayoutRole::Own, {.in = 1}},
-    {"_deconvolution_weight_grad", deconvolutionWeightGrad, LayoutRole::Own, {.out = 0}},
+    {"Deconvolution", deconvolution, LayoutRole::Independent, {.in = 1}},
+    {"_backward_Deconvolution", deconvolutionBackward, LayoutRole::Independent, {.in = 2, .out = 1}},
+    {"_deconvolution_data_grad", deconvolutionDataGrad, LayoutRole::Independent, {.in = 1}},
+    {"_deconvolution_weight_grad", deconvolutionWeightGrad, LayoutRole::Independent, {.out = 0}},
 };
 
 }  // namespace

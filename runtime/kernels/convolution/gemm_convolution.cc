@@ -288,9 +288,9 @@ template class GemmConvolution<double>;
 namespace fast {
 namespace {
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class GemmConvolutionForward : public PreparedKernel {
  public:
-  explicit ForwardKernel(const ConvGeometry &g) : maps(g) {}
+  explicit GemmConvolutionForward(const ConvGeometry &g) : maps(g) {}
   void run(const KernelCall &call) override {
     maps.forward(call.in[0].as<const T>(), call.in[1].as<const T>(),
                  call.in.size() == 3 ? call.in[2].as<const T>() : nullptr, call.out[0].as<T>(),
@@ -302,9 +302,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
   GemmConvolution<T> maps;
 };
 
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class GemmConvolutionBackward : public PreparedKernel {
  public:
-  explicit BackwardKernel(const ConvGeometry &g) : maps(g), output(channelsOf(g.out, false)) {}
+  explicit GemmConvolutionBackward(const ConvGeometry &g) : maps(g), output(channelsOf(g.out, false)) {}
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>();
     T *columns = static_cast<T *>(call.workspace);
@@ -376,10 +376,11 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims out
 }  // namespace
 
 std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site) {
-  return make<ForwardKernel>(site, site.in[0].shape, site.out[0].shape, {.x = 0, .w = 1, .y = 0});
+  return make<GemmConvolutionForward>(site, site.in[0].shape, site.out[0].shape, {.x = 0, .w = 1, .y = 0});
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site) {
-  return make<BackwardKernel>(site, site.in[1].shape, site.in[0].shape, {.x = 1, .w = 2, .dy = 0, .dx = 0, .dw = 1});
+  return make<GemmConvolutionBackward>(site, site.in[1].shape, site.in[0].shape,
+                                       {.x = 1, .w = 2, .dy = 0, .dx = 0, .dw = 1});
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site) {
   return make<DataGradKernel>(site, site.in[2].shape, site.in[0].shape, {.w = 1, .dy = 0, .dx = 0});

@@ -47,7 +47,7 @@ template <class T> class GemmConvolution {
   int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
 };
 
-/// The same convolution with the channels first, for a node that has them last by attribute.
+/// The same convolution with the channels first, for a node whose attribute puts them last.
 ConvGeometry withChannelsFirst(const ConvGeometry &g);
 
 /// The positions of images and filters with the channels last among the operands of a node. Both are matrices of (pixel

@@ -20,13 +20,13 @@ namespace gradc::fast {
 inline constexpr int64_t kChannelGrain = 32768;  // fewer elements are not worth a second thread
 inline constexpr int64_t kLanes = 16;            // elements per step of a sum
 inline constexpr int64_t kRunBlock = 4096;       // elements of a run that are added up in the type of the data
-inline constexpr int64_t kTermBlock = 256;       // terms held in an array
+inline constexpr int64_t kTermBlock = 256;       // terms in an array
 inline constexpr int64_t kBlockRows = 256;       // as kRunBlock, in rows, where channels are contiguous
 inline constexpr int64_t kRowsAtOnce = 4;        // rows added between a load and a store of the sums
 inline constexpr int64_t kSliceChannels = 16;
 inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are divided among threads too
 /// With more elements, rows are divided whatever the number of slices: threads that read parts of the same rows get
-/// less out of memory than those that read rows of their own.
+/// less out of memory than those that read different rows.
 inline constexpr int64_t kWholeRows = int64_t{1} << 18;
 
 /// The data as (outer, channels, inner).

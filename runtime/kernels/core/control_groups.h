@@ -10,12 +10,12 @@
 
 namespace gradc {
 
-/// Visits the folder of the group that `controller` ("cpu", "memory") has this process in, then those of the group's
-/// ancestors: each limits what is inside it.
+/// Visits the folder of this process's group under `controller` ("cpu", "memory"), then those of the group's ancestors:
+/// each limits what is inside it.
 void forEachGroup(llvm::StringRef controller,
                   llvm::function_ref<void(const std::string &folder, bool isFirstVersion)> visit);
 
-/// What one of the kernel's files says, without the space around it; empty if it cannot be read.
+/// The trimmed contents of one of the kernel's files; empty if it cannot be read.
 std::string contentOf(const llvm::Twine &path);
 
 }  // namespace gradc

@@ -9,13 +9,13 @@ namespace gradc {
 
 /// Constraints on the layouts of an operator's rank-four operands.
 enum class LayoutRole : uint8_t {
-  Plain,     // row-major operands only
-  Same,      // images, all of one layout
-  Elements,  // element by element: any layout, but all the same
-  Own,       // images, each with its own layout; filters where the row says
+  Plain,        // row-major operands only
+  Same,         // images, all of one layout
+  Elements,     // element by element: any layout, but all the same
+  Independent,  // images, each of which may have any layout; filters where the row says
 };
 
-/// The filters among the operands of role Own.
+/// The filters among the operands of role Independent.
 struct FilterOperands {
   static constexpr int8_t kNone = -1;
   int8_t in = kNone, out = kNone;

@@ -8,9 +8,9 @@
 
 namespace gradc {
 
-/// GRADC_NUM_THREADS if the environment has it, which must be a number from 1 to 1024, else Usage; without it the
-/// processors in the affinity mask, limited by the quotas of the process's control groups (versions 1 and 2), rounded
-/// up. At least 1.
+/// GRADC_NUM_THREADS if that is set in the environment, which must be a number from 1 to 1024, else Usage; without it
+/// the processors in the affinity mask, limited by the quotas of the process's control groups (versions 1 and 2),
+/// rounded up. At least 1.
 llvm::Expected<unsigned> availableThreads();
 
 /// The number of processors that a control group's `cpu.max` ("QUOTA PERIOD", in µs) allows; none for "max PERIOD",

@@ -1,6 +1,6 @@
 // The number of threads that fast kernels use, and loops divided among them.
 //
-// The threads are OpenMP's, as are oneDNN's, so both share a team. Each calling thread has a team of its own, so
+// The threads are OpenMP's, as are oneDNN's, so both share a team. Each calling thread has a separate team, so
 // concurrent callers do not wait for each other. The caller's OpenMP settings are restored when a scope ends.
 //
 // How a loop is divided depends on its size and the number of threads requested, not on how many OpenMP grants.
@@ -17,9 +17,8 @@ namespace gradc {
 unsigned scopeThreads();
 
 /// Runs `body`, whose parallel work (oneDNN, parallelFor) uses `threads` threads, including the one that runs `body`.
-/// That is the calling thread, unless it cannot have a team, being in a parallel region of its own or in a forked
-/// process; then `body` runs on a new thread. Rethrows what `body` throws; std::system_error if the new thread cannot
-/// be started.
+/// That is the calling thread, unless it cannot have a team, being in a parallel region or in a forked process; then
+/// `body` runs on a new thread. Rethrows what `body` throws; std::system_error if the new thread cannot be started.
 void withThreads(unsigned threads, llvm::function_ref<void()> body);
 
 /// Call before oneDNN divides work among the threads of the scope. OpenMP ends the process when it cannot start a

@@ -12,8 +12,8 @@ using WidenedFactory = llvm::function_ref<std::unique_ptr<PreparedKernel>(const 
 
 class WidenedKernel : public PreparedKernel {
  public:
-  /// `site` has the node's operands as they are stored, row-major; `widening` is for these operands. Null if neither
-  /// the factory nor the operator has a kernel.
+  /// `site` has the node's operands in the types in which they are stored, row-major; `widening` is for these operands.
+  /// Null if neither the factory nor the operator has a kernel.
   static std::unique_ptr<WidenedKernel> create(const KernelSite &site, const Widening &widening, WidenedFactory make);
 
   /// The workspace is the scratch of the widening, then that of the inner kernel.

@@ -12,7 +12,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 512;   // elements of the mask held in an array
+constexpr int64_t kBlock = 512;   // elements of the mask in an array
 constexpr int64_t kGrain = 2048;  // fewer elements are not worth a second thread
 
 template <class T> class DropoutKernel : public PreparedKernel {

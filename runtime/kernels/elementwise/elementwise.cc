@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 512;  // elements of a sum held in an array
+constexpr int64_t kBlock = 512;  // elements of a sum in an array
 
 /// Adds in the order of the operands, as the reference kernel does.
 template <class T> class SumKernel : public PreparedKernel {

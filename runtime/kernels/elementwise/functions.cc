@@ -1,6 +1,6 @@
 // Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
 // runtime/kernels/elementwise/float_functions.h and float_activations.h in loops. sigmoid and tanh of float32 are
-// oneDNN's, which are faster; oneDNN's exp is not used, because it turns a NaN into infinity. Tested by
+// oneDNN's; its exp is not used, because it turns a NaN into infinity. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
 #include "runtime/kernels/elementwise/float_activations.h"
 
@@ -105,7 +105,7 @@ std::unique_ptr<PreparedKernel> logarithmOfOneMore(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) {
   return byDnnl<kSigmoid>(site, dnnl::algorithm::eltwise_logistic);
 }
-std::unique_ptr<PreparedKernel> tangent(const KernelSite &site) {
+std::unique_ptr<PreparedKernel> tanhKernel(const KernelSite &site) {
   return byDnnl<kTanh>(site, dnnl::algorithm::eltwise_tanh);
 }
 
@@ -165,7 +165,7 @@ std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
   switch (activationType(*site.kind)) {
     case ActType::Relu: return relu(site);
     case ActType::Sigmoid: return sigmoid(site);
-    case ActType::Tanh: return tangent(site);
+    case ActType::Tanh: return tanhKernel(site);
     case ActType::Softrelu: return elementKernel<[](auto x) { return math::softplus(x); }>(site);
     case ActType::Softsign: return elementKernel<[](auto x) { return softsign(x); }>(site);
   }
@@ -215,7 +215,7 @@ constexpr FastKernelRow kRows[] = {
     {"sigmoid", sigmoid, LayoutRole::Elements},
     {"silu", silu, LayoutRole::Elements},
     {"sin", sine, LayoutRole::Elements},
-    {"tanh", tangent, LayoutRole::Elements},
+    {"tanh", tanhKernel, LayoutRole::Elements},
 };
 
 }  // namespace

@@ -30,9 +30,9 @@ template <class F> void mapAll(const ChannelView &view, unsigned threads, F visi
   });
 }
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class LeakyReluForward : public PreparedKernel {
  public:
-  ForwardKernel(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
+  LeakyReluForward(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
       : attrs(attrs), view(view), threads(threads), slope(static_cast<T>(attrs.slope)) {}
 
   void run(const KernelCall &call) override {
@@ -52,9 +52,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 // Inputs dy, x, [gamma,] y; outputs dx[, dgamma].
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class LeakyReluBackward : public PreparedKernel {
  public:
-  BackwardKernel(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
+  LeakyReluBackward(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
       : attrs(attrs), view(view), threads(threads), slope(static_cast<T>(attrs.slope)) {}
 
   void run(const KernelCall &call) override {
@@ -154,7 +154,7 @@ std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site) {
   if (!site.wants(0)) return nullptr;
   switch (leakyAttrs(*site.kind).type) {
     case LeakyType::Leaky:
-    case LeakyType::Prelu: return make<ForwardKernel>(site, 0);
+    case LeakyType::Prelu: return make<LeakyReluForward>(site, 0);
     case LeakyType::Elu:
     case LeakyType::Selu: return exponential<ExponentialForward>(site);
     case LeakyType::Gelu: return gelu(site);
@@ -165,7 +165,7 @@ std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site) {
   switch (leakyAttrs(*site.kind).type) {
     case LeakyType::Leaky:
-    case LeakyType::Prelu: return make<BackwardKernel>(site, 1);
+    case LeakyType::Prelu: return make<LeakyReluBackward>(site, 1);
     case LeakyType::Elu:
     case LeakyType::Selu: return exponential<ExponentialBackward>(site);
     case LeakyType::Gelu: return geluBackward(site);

@@ -92,9 +92,9 @@ template <class T> class DotKernel : public PreparedKernel {
 // its operand is.
 template <class T> class DotBackward : public PreparedKernel {
  public:
-  explicit DotBackward(const KernelSite &site) : is(dotTransposes(*site.kind)) {}
+  explicit DotBackward(const KernelSite &site) : transposes(dotTransposes(*site.kind)) {}
   void run(const KernelCall &call) override {
-    const DotExtents size = dotExtents(is, call.in[1].shape, call.in[2].shape);
+    const DotExtents size = dotExtents(transposes, call.in[1].shape, call.in[2].shape);
     if (call.wants(0)) toLhs(size, call.in[0].as<const T>(), call.in[2].as<const T>(), call.out[0].as<T>());
     if (call.wants(1)) toRhs(size, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[1].as<T>());
   }
@@ -102,18 +102,18 @@ template <class T> class DotBackward : public PreparedKernel {
  private:
   void toLhs(const DotExtents &size, const T *dy, const T *rhs, T *dlhs) const {
     const auto [m, n, k] = size;
-    const int64_t step = is.b ? k : n;
-    if (is.a) gradc::multiply(Gemm<T>{is.b, true, k, m, n, rhs, dy, step, n, T{0}, dlhs, m});
-    else gradc::multiply(Gemm<T>{false, !is.b, m, k, n, dy, rhs, n, step, T{0}, dlhs, k});
+    const int64_t step = transposes.b ? k : n;
+    if (transposes.a) gradc::multiply(Gemm<T>{transposes.b, true, k, m, n, rhs, dy, step, n, T{0}, dlhs, m});
+    else gradc::multiply(Gemm<T>{false, !transposes.b, m, k, n, dy, rhs, n, step, T{0}, dlhs, k});
   }
   void toRhs(const DotExtents &size, const T *dy, const T *lhs, T *drhs) const {
     const auto [m, n, k] = size;
-    const int64_t step = is.a ? m : k;
-    if (is.b) gradc::multiply(Gemm<T>{true, is.a, n, k, m, dy, lhs, n, step, T{0}, drhs, k});
-    else gradc::multiply(Gemm<T>{!is.a, false, k, n, m, lhs, dy, step, n, T{0}, drhs, n});
+    const int64_t step = transposes.a ? m : k;
+    if (transposes.b) gradc::multiply(Gemm<T>{true, transposes.a, n, k, m, dy, lhs, n, step, T{0}, drhs, k});
+    else gradc::multiply(Gemm<T>{!transposes.a, false, k, n, m, lhs, dy, step, n, T{0}, drhs, n});
   }
 
-  DotTransposes is;
+  DotTransposes transposes;
 };
 
 template <class T> class BatchDotKernel : public PreparedKernel {

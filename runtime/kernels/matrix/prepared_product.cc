@@ -44,7 +44,7 @@ PreparedProduct<float>::PreparedProduct(const Gemm<float> &shape, bool packsB) :
   const bool addsToC = g.beta != 0;
   const bool isMade = guarded([&] {
     dnnl::matmul::primitive_desc desc = matmulDescOf(a, packsB ? any : b, c, addsToC);
-    // Where oneDNN has no blocks of its own, it takes rows without gaps, whatever their distance.
+    // Where oneDNN chooses no blocked layout, it takes rows without gaps, whatever their distance.
     if (packsB && desc.weights_desc() == matrixDesc(g.k, g.n, false, g.n))
       desc = matmulDescOf(a, matrixDesc(g.k, g.n, false, rowStride<float>(g.n)), c, addsToC);
     const memory::desc packed = desc.weights_desc();

@@ -51,9 +51,9 @@ struct PadPlan {
   }
 };
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class PadForward : public PreparedKernel {
  public:
-  explicit ForwardKernel(const KernelSite &site) : plan(site, site.in[0].shape, site.out[0].shape) {}
+  explicit PadForward(const KernelSite &site) : plan(site, site.in[0].shape, site.out[0].shape) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -80,9 +80,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 /// dx sums dy over the positions that show an element, in order of position.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class PadBackward : public PreparedKernel {
  public:
-  explicit BackwardKernel(const KernelSite &site) : plan(site, site.out[0].shape, site.in[0].shape) {}
+  explicit PadBackward(const KernelSite &site) : plan(site, site.out[0].shape, site.in[0].shape) {}
 
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>();
@@ -130,9 +130,9 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<ForwardKernel>(site, site.out[0].shape); }
+std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<PadForward>(site, site.out[0].shape); }
 std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site) {
-  return isWide(site) ? nullptr : make<BackwardKernel>(site, site.in[0].shape);
+  return isWide(site) ? nullptr : make<PadBackward>(site, site.in[0].shape);
 }
 
 constexpr FastKernelRow kRows[] = {

@@ -1,6 +1,6 @@
 // Batch normalisation in training and inference mode, and its gradient, in either precision and either layout. In a
 // group (runtime/fusion/norm_group.h) the same passes over memory also compute a sum and a relu that follow it, or the
-// gradient of a relu before its own gradient.
+// gradient of a relu before that of the batch norm.
 //
 // oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
@@ -51,9 +51,9 @@ void forChannels(const ChannelView &view, unsigned threads, OfSlice ofSlice, OfA
   forBlocks<Order::Backwards>(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
 }
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class BatchNormForward : public PreparedKernel {
  public:
-  ForwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, NormTail tail)
+  BatchNormForward(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, NormTail tail)
       : attrs(attrs), view(view), tail(tail), threads(site.threads),
         usesBatch(site.isTraining && !attrs.useGlobalStats && view.count() > 0) {}
 
@@ -130,9 +130,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 
 // Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. After the gradient of a relu, dy is that node's
 // head gradient.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class BatchNormBackward : public PreparedKernel {
  public:
-  BackwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)
+  BatchNormBackward(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)
       : attrs(attrs), view(view), threads(site.threads),
         usesBatch(site.isTraining && !attrs.useGlobalStats && view.count() > 0), isBehindRelu(isBehindRelu) {}
 
@@ -212,14 +212,14 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Args..
 
 std::unique_ptr<PreparedKernel> batchNorm(const KernelSite &site) { return batchNormThen(site, {}); }
 std::unique_ptr<PreparedKernel> batchNormBackward(const KernelSite &site) {
-  return make<BackwardKernel>(site, 3, false);
+  return make<BatchNormBackward>(site, 3, false);
 }
 std::unique_ptr<PreparedKernel> batchNormBackwardBehindRelu(const KernelSite &site) {
-  return make<BackwardKernel>(site, 3, true);
+  return make<BatchNormBackward>(site, 3, true);
 }
 
 std::unique_ptr<PreparedKernel> batchNormThen(const KernelSite &site, NormTail tail) {
-  return make<ForwardKernel>(site, 0, tail);
+  return make<BatchNormForward>(site, 0, tail);
 }
 
 namespace {

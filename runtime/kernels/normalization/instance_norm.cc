@@ -22,7 +22,7 @@ struct RowPlan {
   unsigned threads;
 
   /// 1 / deviation, from output 2.
-  double reciprocalDeviation(double kept) const { return 1 / (keepsDeviation ? kept : std::sqrt(kept + eps)); }
+  double reciprocalDeviation(double saved) const { return 1 / (keepsDeviation ? saved : std::sqrt(saved + eps)); }
 };
 
 /// Positions of the inputs of a gradient; dy is the first, the other statistic follows the mean.
@@ -30,9 +30,9 @@ struct BackwardInputs {
   size_t x, gamma, mean;
 };
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class InstanceNormForward : public PreparedKernel {
  public:
-  explicit ForwardKernel(const RowPlan &plan) : plan(plan) {}
+  explicit InstanceNormForward(const RowPlan &plan) : plan(plan) {}
 
   void run(const KernelCall &call) override {
     forRows(plan.rows, plan.pixels, plan.threads, [&](int64_t row) { runRow(call, row); });
@@ -47,12 +47,12 @@ template <class T> class ForwardKernel : public PreparedKernel {
     const T mean = static_cast<T>(sum / static_cast<double>(pixels));
     addRun<T, 1>(0, pixels, [=](int64_t i, T *v) { v[0] = (x[i] - mean) * (x[i] - mean); }, &squares);
     const double variance = squares / static_cast<double>(pixels);
-    const double kept = plan.keepsDeviation ? std::sqrt(variance + plan.eps) : variance;
+    const double saved = plan.keepsDeviation ? std::sqrt(variance + plan.eps) : variance;
     if (call.wants(1)) call.out[1].as<T>()[row] = mean;
-    if (call.wants(2)) call.out[2].as<T>()[row] = static_cast<T>(kept);
+    if (call.wants(2)) call.out[2].as<T>()[row] = static_cast<T>(saved);
     if (!call.wants(0)) return;
     const double gamma = static_cast<double>(call.in[1].as<const T>()[channel]);
-    const T scale = static_cast<T>(gamma * plan.reciprocalDeviation(kept)), beta = call.in[2].as<const T>()[channel];
+    const T scale = static_cast<T>(gamma * plan.reciprocalDeviation(saved)), beta = call.in[2].as<const T>()[channel];
     T *y = call.out[0].as<T>() + row * pixels;
     GRADC_INDEPENDENT
     for (int64_t i = 0; i < pixels; ++i) y[i] = (x[i] - mean) * scale + beta;
@@ -62,9 +62,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 // Outputs dx, dgamma, dbeta.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class InstanceNormBackward : public PreparedKernel {
  public:
-  BackwardKernel(const RowPlan &plan, BackwardInputs at) : plan(plan), at(at) {}
+  InstanceNormBackward(const RowPlan &plan, BackwardInputs at) : plan(plan), at(at) {}
 
   void run(const KernelCall &call) override {
     withMissingInputs(call, [&](const KernelCall &filled) {
@@ -130,10 +130,10 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const Args &...args
 }
 
 std::unique_ptr<PreparedKernel> forward(const KernelSite &site, double eps, bool keepsDeviation) {
-  return make<ForwardKernel>(site, planOf(site, site.in[0], site.in[1], eps, keepsDeviation));
+  return make<InstanceNormForward>(site, planOf(site, site.in[0], site.in[1], eps, keepsDeviation));
 }
 std::unique_ptr<PreparedKernel> backward(const KernelSite &site, BackwardInputs at, double eps, bool keepsDeviation) {
-  return make<BackwardKernel>(site, planOf(site, site.in[at.x], site.in[at.gamma], eps, keepsDeviation), at);
+  return make<InstanceNormBackward>(site, planOf(site, site.in[at.x], site.in[at.gamma], eps, keepsDeviation), at);
 }
 
 std::unique_ptr<PreparedKernel> groupNorm(const KernelSite &site) {

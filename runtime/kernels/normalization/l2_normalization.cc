@@ -13,9 +13,9 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class L2NormalizationForward : public PreparedKernel {
  public:
-  ForwardKernel(const KernelSite &site, const AxisRows &rows)
+  L2NormalizationForward(const KernelSite &site, const AxisRows &rows)
       : rows(rows), eps(l2Eps(*site.kind)), threads(site.threads) {}
 
   void run(const KernelCall &call) override {
@@ -43,9 +43,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 // Inputs dy, y, norm: dx = (dy − y·Σ dy·y)/norm.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class L2NormalizationBackward : public PreparedKernel {
  public:
-  BackwardKernel(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}
+  L2NormalizationBackward(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}
 
   void run(const KernelCall &call) override {
     if (!call.wants(0)) return;
@@ -77,8 +77,10 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site) { return make<ForwardKernel>(site); }
-std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
+std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site) { return make<L2NormalizationForward>(site); }
+std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site) {
+  return make<L2NormalizationBackward>(site);
+}
 
 constexpr FastKernelRow kRows[] = {
     {"L2Normalization", l2Normalization, LayoutRole::Plain},

@@ -23,9 +23,9 @@ struct NormPlan {
   template <class F> void forRows(F body) const { fast::forRows(rows, length, threads, body); }
 };
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class LayerNormForward : public PreparedKernel {
  public:
-  explicit ForwardKernel(const NormPlan &plan) : plan(plan) {}
+  explicit LayerNormForward(const NormPlan &plan) : plan(plan) {}
 
   void run(const KernelCall &call) override {
     const T *gamma = call.in[1].as<const T>(), *beta = call.in[2].as<const T>();
@@ -52,9 +52,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 // Inputs dy, x, gamma, mean, deviation; outputs dx, dgamma, dbeta.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class LayerNormBackward : public PreparedKernel {
  public:
-  explicit BackwardKernel(const NormPlan &plan) : plan(plan) {}
+  explicit LayerNormBackward(const NormPlan &plan) : plan(plan) {}
 
   void run(const KernelCall &call) override {
     if (call.wants(1) || call.wants(2)) withMissingInputs(call, [&](const KernelCall &filled) { toVectors(filled); });
@@ -258,10 +258,10 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
 }
 
 std::unique_ptr<PreparedKernel> layerNorm(const KernelSite &site) {
-  return make<ForwardKernel, StridedForward>(site, 0);
+  return make<LayerNormForward, StridedForward>(site, 0);
 }
 std::unique_ptr<PreparedKernel> layerNormBackward(const KernelSite &site) {
-  return make<BackwardKernel, StridedBackward>(site, 1);
+  return make<LayerNormBackward, StridedBackward>(site, 1);
 }
 
 constexpr FastKernelRow kRows[] = {

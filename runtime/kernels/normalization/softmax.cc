@@ -12,9 +12,9 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class SoftmaxForward : public PreparedKernel {
  public:
-  ForwardKernel(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
+  SoftmaxForward(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
       : rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog), threads(threads) {}
 
   void run(const KernelCall &call) override {
@@ -30,9 +30,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 // Inputs dy, …, y: dx = y·(dy − Σ dy·y)·factor, or (dy − exp(y)·Σ dy)·factor.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class SoftmaxBackward : public PreparedKernel {
  public:
-  BackwardKernel(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
+  SoftmaxBackward(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
       : rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog), threads(threads) {}
 
   void run(const KernelCall &call) override {
@@ -74,16 +74,16 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const SoftmaxAttrs 
 }
 
 std::unique_ptr<PreparedKernel> softmax(const KernelSite &site) {
-  return make<ForwardKernel>(site, softmaxAttrs(*site.kind));
+  return make<SoftmaxForward>(site, softmaxAttrs(*site.kind));
 }
 std::unique_ptr<PreparedKernel> softmaxBackward(const KernelSite &site) {
-  return make<BackwardKernel>(site, softmaxAttrs(*site.kind));
+  return make<SoftmaxBackward>(site, softmaxAttrs(*site.kind));
 }
 std::unique_ptr<PreparedKernel> softmaxActivation(const KernelSite &site) {
-  return make<ForwardKernel>(site, softmaxActivationAttrs(*site.kind));
+  return make<SoftmaxForward>(site, softmaxActivationAttrs(*site.kind));
 }
 std::unique_ptr<PreparedKernel> softmaxActivationBackward(const KernelSite &site) {
-  return make<BackwardKernel>(site, softmaxActivationAttrs(*site.kind));
+  return make<SoftmaxBackward>(site, softmaxActivationAttrs(*site.kind));
 }
 
 constexpr FastKernelRow kRows[] = {

@@ -77,7 +77,8 @@ std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return m
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site) {
   return site.in.size() == 2 ? make<SoftmaxResult::Gradient>(site) : nullptr;
 }
-/// Inputs y, label. The gradient of the label, which nobody asks for, and out_grad are left to the reference kernel.
+/// Inputs y, label. The gradient of the label, which is hardly ever requested, and out_grad are left to the reference
+/// kernel.
 std::unique_ptr<PreparedKernel> softmaxOutputBackward(const KernelSite &site) {
   const bool isOurs = !site.wants(1) && !site.kind->params<SoftmaxOutputParams>().outGrad;
   return isOurs ? make<SoftmaxResult::GradientFromValue>(site) : nullptr;

@@ -76,9 +76,9 @@ struct LrnPlan {
   unsigned threads;
 };
 
-template <class T> class ForwardKernel : public PreparedKernel {
+template <class T> class LrnForward : public PreparedKernel {
  public:
-  explicit ForwardKernel(const LrnPlan &plan) : plan(plan) {}
+  explicit LrnForward(const LrnPlan &plan) : plan(plan) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -101,9 +101,9 @@ template <class T> class ForwardKernel : public PreparedKernel {
 };
 
 // Inputs dy, x, n: dx = dy·n^−β − 2·β·scale · x · Σ over the window of dy·x·n^(−β−1), whose terms are in the workspace.
-template <class T> class BackwardKernel : public PreparedKernel {
+template <class T> class LrnBackward : public PreparedKernel {
  public:
-  BackwardKernel(const LrnPlan &plan) : plan(plan) {}
+  LrnBackward(const LrnPlan &plan) : plan(plan) {}
 
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>(), *norms = call.in[2].as<const T>();
@@ -160,8 +160,8 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return kernel;
 }
 
-std::unique_ptr<PreparedKernel> lrn(const KernelSite &site) { return make<ForwardKernel>(site); }
-std::unique_ptr<PreparedKernel> lrnBackward(const KernelSite &site) { return make<BackwardKernel>(site); }
+std::unique_ptr<PreparedKernel> lrn(const KernelSite &site) { return make<LrnForward>(site); }
+std::unique_ptr<PreparedKernel> lrnBackward(const KernelSite &site) { return make<LrnBackward>(site); }
 std::unique_ptr<PreparedKernel> channelWindowSum(const KernelSite &site) { return make<WindowSum>(site); }
 
 constexpr FastKernelRow kRows[] = {

@@ -78,7 +78,8 @@ dnnl::algorithm algorithmOf(const PoolingPlan &plan) {
                             : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-/// Both operands are computed in the same layout: channels-last if one of them has it and it makes a difference.
+/// Both operands are computed in the same layout: channels-last if one of them is channels-last and the difference
+/// matters.
 struct PoolingDescs {
   memory::desc x, y;  // outside
   memory::desc insideX, insideY;
@@ -207,9 +208,9 @@ class PlainMaximum {
   unsigned threads;
 };
 
-class ForwardKernel : public PreparedKernel {
+class PoolingForward : public PreparedKernel {
  public:
-  ForwardKernel(const PoolingPlan &plan, const PoolingDescs &d, const PlainMaximum &plain)
+  PoolingForward(const PoolingPlan &plan, const PoolingDescs &d, const PlainMaximum &plain)
       : isMax(plan.isMax), plain(plain) {
     const Forward::primitive_desc desc = forwardDesc(plan, d, dnnl::prop_kind::forward_inference);
     step.input(DNNL_ARG_SRC, d.x, d.insideX);
@@ -263,10 +264,10 @@ std::unique_ptr<PreparedKernel> widePooling(const KernelSite &site, const Poolin
   return kernel;
 }
 
-class BackwardKernel : public PreparedKernel {
+class PoolingBackward : public PreparedKernel {
  public:
   /// `data` is the position of x among the inputs.
-  BackwardKernel(const PoolingPlan &plan, const PoolingDescs &d, const PlainMaximum &plain, size_t data)
+  PoolingBackward(const PoolingPlan &plan, const PoolingDescs &d, const PlainMaximum &plain, size_t data)
       : data(data), plain(plain) {
     const Forward::primitive_desc again = forwardDesc(plan, d, dnnl::prop_kind::forward_training);
     const Backward::primitive_desc desc =
@@ -316,7 +317,7 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded(site, [&] {
     const Layout x = outside(p, site.in[0]), y = outside(p, site.out[0]);
-    kernel = std::make_unique<ForwardKernel>(*plan, describe(*plan, x, y), PlainMaximum(*plan, x, y, site.threads));
+    kernel = std::make_unique<PoolingForward>(*plan, describe(*plan, x, y), PlainMaximum(*plan, x, y, site.threads));
   });
   return isMade ? std::move(kernel) : nullptr;
 }
@@ -336,14 +337,14 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   const bool isMade = guarded(site, [&] {
     const Layout x = outside(p, site.out[0]), y = outside(p, site.in[0]);
     kernel =
-        std::make_unique<BackwardKernel>(*plan, describe(*plan, x, y), PlainMaximum(*plan, x, y, site.threads), data);
+        std::make_unique<PoolingBackward>(*plan, describe(*plan, x, y), PlainMaximum(*plan, x, y, site.threads), data);
   });
   return isMade ? std::move(kernel) : nullptr;
 }
 
 constexpr FastKernelRow kRows[] = {
-    {"Pooling", pooling, LayoutRole::Own},
-    {"_backward_Pooling", poolingBackward, LayoutRole::Own},
+    {"Pooling", pooling, LayoutRole::Independent},
+    {"_backward_Pooling", poolingBackward, LayoutRole::Independent},
 };
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST(BlockGradient, ErrorsAreThoseOfTheEmittedProgram) {
   EXPECT_EQ(errorOf(program, gradientsCall({"b"}, {"p"})),
             "[foreign_entry] target 'b' is a variable of block 1, expected one that block 0 sees");
   EXPECT_EQ(errorOf(program, gradientsCall({"a"}, {"q"})),
-            "[unknown_name] input 'q' is declared neither in block 0 nor around it");
+            "[unknown_name] input 'q' is not declared in block 0 or in a block that encloses it");
 }
 
 TEST(BlockGradient, CentralDifferencesAgreeWhereverPaddleDoesNot) {

@@ -258,7 +258,7 @@ TEST(ImperativeKept, XS_10_OnlyWhatRequestedGradientsReadMayNotBeStale) {
     EXPECT_DOUBLE_EQ(scalar(t.grad({z}, {w}, asked)[0]), std::exp(2.5) / 2);
     EXPECT_EQ(scalar(t.grad({z}, {a}, asked)[0]), 2);
     EXPECT_DOUBLE_EQ(scalar(t.grad({t("square", {a})}, {a}, asked)[0]), std::exp(2.5));
-    for (const HeldTensors &xs : {HeldTensors(x), HeldTensors({x, w})})
+    for (const OwnedTensors &xs : {OwnedTensors(x), OwnedTensors({x, w})})
       EXPECT_EQ(t.rowOf(t.im.grad({z}, xs, asked)), "E-31");
     EXPECT_EQ(t.rowOf(t.im.backward({z}, {.retain = true, .createGraph = createGraph})), "E-31");
     t.backward({z}, {.createGraph = createGraph, .inputs = Tensors(w)});

@@ -52,9 +52,9 @@ struct Operators {
     InferOptions options;
     options.floatAs = DType::Float32;
     const Inference inference = cantFail(infer(testContext(), graph, hintsOf(graph, bindings), options));
-    KernelSetOptions wishes;
-    wishes.isTraining = naive.isTraining;
-    const KernelSet kernels = KernelSet::create(graph, inference, countRequests(graph, {}), wishes);
+    KernelSetOptions setOptions;
+    setOptions.isTraining = naive.isTraining;
+    const KernelSet kernels = KernelSet::create(graph, inference, countRequests(graph, {}), setOptions);
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) continue;
       all.insert(graph.opName(NodeId(n)).str());

@@ -282,11 +282,12 @@ TEST_F(FilterTiles, RUN_04_MemoryOfAHostStaysRowMajorAndTheBitsAreEqual) {
   // So many pixels that the forward primitive is the same for tiles.
   const SessionOptions options = optionsFor(graph, {4, 16, 20, 20});
   Session session = open(graph, options);
-  KernelSetOptions wishes;
-  wishes.isTraining = true;
-  wishes.threads = options.exec.threads;
-  EXPECT_EQ(KernelSet::create(graph, session.inference(), session.requests(), wishes).numEntries(Layout::FilterTiles),
-            0u);
+  KernelSetOptions setOptions;
+  setOptions.isTraining = true;
+  setOptions.threads = options.exec.threads;
+  EXPECT_EQ(
+      KernelSet::create(graph, session.inference(), session.requests(), setOptions).numEntries(Layout::FilterTiles),
+      0u);
   PlanOptions planOptions;
   const MemoryPlan plan =
       cantFail(planMemory(testing::testContext(), graph, session.inference(), session.requests(), planOptions));

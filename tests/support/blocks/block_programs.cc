@@ -61,7 +61,7 @@ std::string describeWithNotes(Error error) {
 }
 
 std::string paddleFolder() {
-  // Beside the tree: a test runs in one of its own, whose files are links into that.
+  // Beside the tree: a test runs in a separate tree, whose files are links into that.
   std::error_code error;
   const std::filesystem::path ledger = std::filesystem::canonical("testdata/spec_rows.txt", error);
   return (ledger.parent_path().parent_path().parent_path() / "shared/programs/paddle").string();

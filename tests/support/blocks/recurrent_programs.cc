@@ -98,18 +98,18 @@ Expected<NamedGradients> engineGradients(RecurrentProgram &p) {
   call.loss = "loss";
   BlockGraphOptions options;
   options.maxIterations = 6;
-  Expected<BlockGradient> asked = gradientOfCall(p.context, p.program, call, options);
-  if (!asked) return asked.takeError();
+  Expected<BlockGradient> problem = gradientOfCall(p.context, p.program, call, options);
+  if (!problem) return problem.takeError();
   GradientOptions gradientOptions;
   gradientOptions.unused = UnusedPolicy::None;
-  Expected<GradientResult> made = buildGradient(p.context, asked->forward.graph, asked->request, gradientOptions);
+  Expected<GradientResult> made = buildGradient(p.context, problem->forward.graph, problem->request, gradientOptions);
   if (!made) return made.takeError();
-  Expected<std::vector<Array>> heads = runHeads(p.context, made->graph, bindings(p, asked->forward.graph));
+  Expected<std::vector<Array>> heads = runHeads(p.context, made->graph, bindings(p, problem->forward.graph));
   if (!heads) return heads.takeError();
   NamedGradients gradients;
-  size_t head = asked->forward.graph.heads().size();
-  for (size_t i = 0; i < asked->wrt.size(); ++i)
-    if (made->wrt[i].status != SlotStatus::None) gradients[asked->wrt[i]] = doubles((*heads)[head++]);
+  size_t head = problem->forward.graph.heads().size();
+  for (size_t i = 0; i < problem->wrt.size(); ++i)
+    if (made->wrt[i].status != SlotStatus::None) gradients[problem->wrt[i]] = doubles((*heads)[head++]);
   return gradients;
 }
 

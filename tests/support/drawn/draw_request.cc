@@ -1,4 +1,4 @@
-// Drawing what is asked of a graph, and the whole problem. Tested by tests/networks/differential_test.cc
+// Drawing what is requested of a graph, and the whole problem. Tested by tests/networks/differential_test.cc
 #include "tests/support/drawn/draw_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -94,7 +94,7 @@ class RequestDrawer {
     }
   }
 
-  // A loss has no gradient of its own that readers could agree on.
+  // A loss has no gradient that all readers could agree on.
   SketchEntry askable(int percentVariable) {
     for (;;) {
       SketchEntry e = visibleEntry();

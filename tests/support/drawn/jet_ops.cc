@@ -65,7 +65,7 @@ Outputs choose(const SketchNode &, Inputs in) {
   JetTensor y{in[0]->shape, {}};
   for (size_t i = 0; i < in[0]->jets.size(); ++i) {
     const Jet &condition = in[0]->jets[i];
-    // Nearly 0 may be 0 to somebody else; 0 itself has no bound.
+    // What is nearly 0 here may be 0 in another evaluation; 0 itself has no bound.
     if (std::abs(condition.v) < 1e-3 && condition.bv > 0) return {};
     y.jets.push_back(in[condition.v != 0 ? 1 : 2]->jets[i]);
   }

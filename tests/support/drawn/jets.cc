@@ -55,7 +55,7 @@ class Evaluation {
   }
 
  private:
-  // A stopped entry keeps nothing of what its operands did; what is asked there is asked of the entry itself.
+  // A stopped entry has no derivatives through its operands; gradients requested there are by the entry itself.
   void perturb(SketchEntry e, const Perturbation &moved) {
     JetTensor &tensor = values.outputsOf(e.node)[e.output];
     std::vector<Jet> &jets = tensor.jets;

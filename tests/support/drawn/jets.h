@@ -61,7 +61,7 @@ class SketchValues {
   /// False, and nothing is added, if the node cannot be evaluated. Entries that `isHeld` names are read as constants.
   bool add(const SketchNode &node, llvm::function_ref<bool(SketchEntry)> isHeld);
 
-  /// A variable with this value instead of its own.
+  /// A variable with this value instead of the drawn one.
   void addGiven(const SketchNode &variable, const JetTensor &value);
 
   uint32_t numNodes() const { return static_cast<uint32_t>(outputs.size()); }

@@ -56,7 +56,7 @@ std::vector<Graph> bodiesOf(const SketchNode &node, ArrayRef<Graph> bodies) {
   return list;
 }
 
-/// No request yet. Heads as given, or those that are nobody's input.
+/// No request yet. Heads as given, or the entries that no node reads.
 Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRef<Graph> bodies,
                                  ArrayRef<SketchEntry> wantedHeads = {}) {
   GraphBuilder builder(context);
@@ -91,7 +91,7 @@ Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRe
     for (uint32_t dep : node.deps) builder.addControlDep(*id, at[dep].node);
     at.push_back(Value{*id});
   }
-  // A file of today is read as it is, without an upgrade.
+  // A file of the current version is read without an upgrade.
   GraphTable table;
   table.mxnetVersion = 10901;
   std::vector<Value> heads;

@@ -1,4 +1,4 @@
-// Random differentiation problems: a small graph in a form of its own, and a request.
+// Random differentiation problems: a small graph in a form that is easy to change, and a request.
 //
 // Drawn only from a seed, so a seed is a reproducer. The graph is independent of gradc's classes, with operators by
 // name and entries as pairs, so that jets.h can evaluate it without gradc, and so that parts can be dropped to make a

@@ -13,7 +13,7 @@ namespace gradc::testing {
 /// afterwards.
 llvm::Expected<double> differenceAlong(llvm::MutableArrayRef<double> at, llvm::ArrayRef<double> direction, double step,
                                        llvm::function_ref<llvm::Expected<double>()> f);
-/// The same along every element by itself.
+/// The same along every single element.
 std::vector<double> differences(llvm::MutableArrayRef<double> at, double step, llvm::function_ref<double()> f);
 
 /// The largest distance of an element of `found` from that of `expected`, relative to the largest of `expected`;

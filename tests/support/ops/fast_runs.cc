@@ -56,7 +56,7 @@ std::string describe(const Graph &graph, const Inference &inference, NodeId n) {
   return text;
 }
 
-/// Whether the table has a kernel for the operator, somebody wants a result, and there is an element to compute.
+/// Whether the table has a kernel for the operator, a result is requested, and there is an element to compute.
 bool mayBeFast(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
   if (graph.isVariable(n) || !findFastKernel(*graph.op(n))) return false;
   auto isEmpty = [&](EntryId e) { return numElements(inference.shapeOf(e).dims()) == 0; };
@@ -89,12 +89,12 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   inferOptions.floatAs = options.run.floatAs;
   const Inference inference = cantFail(infer(testContext(), graph, hintsOf(graph, bindings), inferOptions));
   const RequestTable requests = countRequests(graph, options.requests);
-  KernelSetOptions wishes;
-  wishes.isTraining = options.run.isTraining;
-  wishes.threads = options.threads;
-  wishes.keepsTapes = options.keepsTapes;
-  KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
-  kernels.fuse(formGroups({graph, inference, requests, kernels, wishes, Schedule(), options.fusion}));
+  KernelSetOptions setOptions;
+  setOptions.isTraining = options.run.isTraining;
+  setOptions.threads = options.threads;
+  setOptions.keepsTapes = options.keepsTapes;
+  KernelSet kernels = KernelSet::create(graph, inference, requests, setOptions);
+  kernels.fuse(formGroups({graph, inference, requests, kernels, setOptions, Schedule(), options.fusion}));
   FastResult result;
   result.numTapes = kernels.tapes().size();
   result.numChannelsLast = kernels.numEntries(Layout::ChannelsLast);

@@ -133,7 +133,7 @@ void NaiveRun::prepare(NodeId n, Call &c) {
   if (graph.kind(n).flow) prepareBodies(n, c);
 }
 
-// No kernel is reached with operands that its own operator refuses, in tests as in the executor.
+// No kernel is reached with operands that its operator refuses, in tests as in the executor.
 Error NaiveRun::checkShapes(NodeId n) const {
   SmallVector<ShapeId, 8> in, out;
   for (Value v : graph.inputs(n)) in.push_back(inferred.shape[graph.entry(v)]);

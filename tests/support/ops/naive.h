@@ -1,9 +1,7 @@
 // The deliberately naive interpreter with which every other way to run a graph is compared (RUN-02), and helpers that
-// judge gradients by central differences (RUN-03).
-//
-// Every entry gets a buffer of its own, full of NaN, so that elements that a kernel does not write are noticed. Nodes
-// run their reference kernels in id order, in float64 unless requested otherwise. No requests, no sharing, no plan, and
-// nothing of runtime/.
+// judge gradients by central differences (RUN-03). Every entry gets a separate buffer, full of NaN, so that elements
+// that a kernel does not write are noticed. Nodes run their reference kernels in id order, in float64 unless requested
+// otherwise. No requests, no sharing, no plan, and nothing of runtime/.
 #pragma once
 
 #include "ir/rules/kernel.h"
@@ -17,7 +15,7 @@
 
 namespace gradc::testing {
 
-/// A tensor by value; integers are held as the doubles nearest to them.
+/// A tensor by value; integers are stored as the doubles nearest to them.
 struct Array {
   DimsBuffer shape;
   std::vector<double> values;

@@ -46,8 +46,8 @@ class BesideCheck {
  private:
   static bool isBeside(const Graph &graph, NodeId n) { return graph.name(n).starts_with("beside"); }
 
-  /// Whether what is beside reads a value of a write that only a loop, a branch or a call leads to otherwise: then
-  /// other nodes wait for that write when those are lowered.
+  /// Whether what is beside reads a value of a write that only a loop, a branch or a call reaches otherwise: then other
+  /// nodes wait for that write when those are lowered.
   static bool holdsMoreWrites(const Graph &without, const Graph &with) {
     const EndangeredWrites before(without), after(with);
     if (before.mayLoseReaders.empty()) return false;

@@ -65,7 +65,7 @@ template <class Operation> void failEach(Operation operation) {
           ASSERT_NE(error.message.find(" memory"), std::string::npos) << error.message;
         }
       }
-      if (!heap.wasWithinOneDnn) {  // which then leaks blocks of its own
+      if (!heap.wasWithinOneDnn) {  // which then leaks its blocks
         ASSERT_EQ(heap.live, before) << "blocks are left behind";
       }
     }

@@ -8,8 +8,8 @@
 namespace gradc {
 
 /// Heads are what the file's call differentiates, then the gradients that the file's result lists, each once, with a
-/// gradient table, as `grad` writes it. Without a call they are all names that the root writes. Sets `tool.headNames`.
-/// Messages about its nodes name operators.
+/// gradient table, as `grad` writes it; without a call, all names that the root writes. Sets `tool.headNames`. Messages
+/// about its nodes name operators.
 llvm::Expected<Graph> blocksAsGraph(Tool &tool, BlockFile file);
 /// Node places refer to the graph of a program from now on, and messages name its operators.
 void setInput(Tool &tool, BlockProgram program, BlockGraph graph);

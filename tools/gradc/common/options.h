@@ -121,7 +121,7 @@ struct Options {
   PictureFlags picture;
   OpsFlags ops;
 
-  std::optional<uint64_t> maxIterations;  // of a loop; none: those of a program have a bound of their own, others none
+  std::optional<uint64_t> maxIterations;  // of a loop; none: those of a program have a bound, others none
   bool wantsReport = false, isJson = false;
   ShowForm show = ShowForm::Text;           // of show and grad
   ConvertForm convert = ConvertForm::Json;  // of convert

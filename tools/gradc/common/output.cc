@@ -72,7 +72,7 @@ void onInterrupt(int signal) {
 }
 
 void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
-/// LLVM's containers do not throw on their own.
+/// LLVM's containers do not throw by themselves.
 [[noreturn]] void onBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
 /// Creates a file of a new name beside `target`. Its slot is taken first, so that it is removed whenever a signal

@@ -17,9 +17,8 @@ llvm::Expected<std::string> followLinks(llvm::StringRef path);
 
 class OutputFile {
  public:
-  /// `path` empty or "-" is standard output. A name that exists and is not a regular file (a pipe, /dev/null) is
-  /// written directly. A symbolic link stays, and what it names is written. Io when the folder or file cannot be
-  /// written.
+  /// `path` empty or "-" is standard output; what exists and is not a regular file (a pipe, /dev/null) is written
+  /// directly, and a symbolic link stays, and its target is written. Io when the folder or file cannot be written.
   static llvm::Expected<OutputFile> open(llvm::StringRef path);
   OutputFile(OutputFile &&);
   ~OutputFile();

@@ -22,7 +22,7 @@ bool startsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 
 
 size_t numCharacters(StringRef text) { return static_cast<size_t>(llvm::count_if(text, startsCharacter)); }
 
-/// The text of an excerpt, in which one column stands for each character that is not printed.
+/// The text of an excerpt, in which each character that is not printed takes one column.
 std::string blanked(StringRef text) {
   std::string clean;
   while (!text.empty()) {
@@ -73,7 +73,7 @@ std::optional<NodeId> Diagnostics::inputNode(NodeId n) const {
 }
 
 /// The place in the input graph. Bodies are part of the owner's kind, so below the outermost owner the ids are the
-/// input's; those of a generated owner are its own.
+/// input's; those of a generated owner belong to that owner.
 std::optional<Place> Diagnostics::inputPlace(Place place) const {
   const NodeId inRoot = place.path.empty() ? place.node : place.path.front().owner;
   const std::optional<NodeId> node = inRoot.isValid() ? inputNode(inRoot) : std::nullopt;

@@ -32,7 +32,7 @@ class Diagnostics {
   llvm::StringRef setSource(llvm::StringRef path, std::unique_ptr<llvm::MemoryBuffer> text);
   /// The graph read from that text, and the places of its nodes.
   void setInput(const Graph &graph, SourceMap sources);
-  /// What a node of a graph stands for in a text that is not a graph.
+  /// What a node of a graph represents in a text that is not a graph.
   struct Origin {
     int64_t offset;  // -1: not known
     std::string text;

@@ -27,7 +27,7 @@ bool setFraction(double &out, StringRef value) { return parseNumber(value, out) 
 
 // Enumerators follow the order of the choices.
 constexpr Flag kFlags[] = {
-    {"data", "FILE.npz", "the examples: arrays whose first axis counts them",
+    {"data", "FILE.npz", "the training data: arrays whose first axis is the index of the example",
      [](Options &o, const Flag &, StringRef v) { return setText(o.train.data, v); }},
     {"feed", "VARIABLE=ARRAY",
      "which array a variable reads its rows from; repeatable (default: the array with the name of the variable)",
@@ -82,7 +82,8 @@ constexpr Flag kFlags[] = {
     {"final-lr", "RATE", "of --schedule=cosine: the rate at the end (default 0)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.schedule.lowest); }},
     {"shuffle", "SEED|none",
-     "order of the examples, drawn anew every epoch; none: as they come (default: the seed of --init)", setShuffle},
+     "order of the examples, drawn anew every epoch; none: in the order of the file (default: the seed of --init)",
+     setShuffle},
     {"freeze", "NAME,...", "parameters and moving statistics that keep their values bit for bit; repeatable",
      [](Options &o, const Flag &, StringRef v) { return append(o.train.frozen, v); }},
     {"checkpoint", "FILE.npz",

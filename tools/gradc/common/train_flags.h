@@ -1,8 +1,8 @@
-// The settings of `gradc train`, and the rows of its own flags. Tested by tests/tools/train_cli_test.cc
+// The settings of `gradc train`, and the rows of the flags that only it has. Tested by tests/tools/train_cli_test.cc
 #pragma once
 
 #include "passes/optimizer/append_optimizer.h"
-#include "runtime/training/schedule.h"
+#include "runtime/training/rate_schedule.h"
 
 #include <optional>
 #include <string>

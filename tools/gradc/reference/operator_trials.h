@@ -16,7 +16,7 @@ using OperatorSet = std::set<const OpDef *>;
 using Needs = std::map<const OpDef *, OperatorNeeds>;
 
 struct OperatorTrials {
-  /// Tries all operators of the context; gradient operators that occur in no gradient are tried on their own.
+  /// Tries all operators of the context; gradient operators that occur in no gradient are tried alone.
   explicit OperatorTrials(Context &context);
   /// Tries only one operator.
   OperatorTrials(Context &context, const OpDef &op) { tryOperator(context, op); }

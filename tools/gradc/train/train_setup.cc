@@ -3,7 +3,7 @@
 #include "tools/gradc/train/train_setup.h"
 
 #include "ir/base/error.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

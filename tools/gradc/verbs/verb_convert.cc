@@ -63,7 +63,7 @@ constinit const Verb kConvert = {
         "Reads any supported form (files from before NNVM included) and writes the canonical one: nodes in depth-first "
         "order from the heads, what no head reaches left out. Converting the result again gives the same bytes. A "
         "program of "
-        "blocks becomes a graph, or with --to blocks the canonical form of its own.",
+        "blocks becomes a graph, or with --to blocks its canonical form.",
     .examples = "gradc convert old-model.json -o model.json\n"
                 "gradc convert model.json --to text | less",
     .flags = kConvertFlags,

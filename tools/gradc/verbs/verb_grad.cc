@@ -228,8 +228,8 @@ constinit const Verb kGrad = {
         "With --shape the result also carries the shapes and types of every value, and requests that depend on shapes "
         "are checked.\n"
         "Of a program of blocks (docs/blocks.md) the result is the program with its gradient, as append_backward "
-        "has it, or "
-        "with --as graph a graph; names are those of variables, and without --of the file's own call is used.",
+        "makes it, or "
+        "with --as graph a graph; names are those of variables, and without --of the call in the file is used.",
     .examples = "gradc grad model.json -o train.json\n"
                 "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"
                 "gradc grad model.json --of loss --seed loss=loss_head_grad\n"

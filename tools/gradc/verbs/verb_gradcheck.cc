@@ -169,7 +169,7 @@ constinit const Verb kGradcheck = {
         "The error is |analytic - numeric| / (atol + rtol * max(|analytic|, |numeric|)); up to 1 passes. "
         "Operators that "
         "are smooth in pieces (relu, max pooling) stay on the piece active at the base point, random ones repeat their "
-        "draws, and loss operators are checked against the loss they stand for.\n"
+        "draws, and loss operators are checked against the loss they imply.\n"
         "With --order K the gradients of order K are compared with differences of those of order K-1.",
     .examples = "gradc gradcheck model.json --shape data=4,1,28,28 --init 1\n"
                 "gradc gradcheck train.json --inputs values.npz --samples 200\n"

@@ -75,8 +75,8 @@ constinit const Verb kOpt = {
     .arguments = "[FILE]",
     .summary = "rewrite a graph: unroll loops, inline calls",
     .description =
-        "Runs passes in the order given. `unroll` replaces loops whose number of steps is known by their steps: the "
-        "shapes say it, or values that depend on no variable. `inline` replaces calls by what they call, and branches "
+        "Runs passes in the order given. `unroll` replaces a loop by its steps if their number follows from shapes or "
+        "from values that depend on no variable. `inline` replaces calls by what they call, and branches "
         "whose choice is such a value. Nodes of a step are named after their loop: loop[3]/h2h.\n"
         "Standard error lists what was kept, with the reason.",
     .examples = "gradc opt --passes unroll rnn.json --shape x=20,8,64 -o unrolled.json\n"

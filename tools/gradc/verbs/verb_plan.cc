@@ -39,7 +39,7 @@ void printStacks(raw_ostream &os, const Graph &graph, const Inference &inference
        << ", at most " << countOf(static_cast<size_t>(rows), "step") << '\n';
 }
 
-/// One line for each body that is planned, however often it is used, under the node that has it.
+/// One line for each body that is planned, however often it is used, under the node it belongs to.
 void printBodies(raw_ostream &os, const Graph &graph, const Inference &inference, const MemoryPlan &plan) {
   struct Level {
     const Graph &graph;

@@ -111,8 +111,9 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
   if (!checkpoint) return checkpoint.takeError();
   if (Error error = trainer.resume(*checkpoint, flags.resume)) return error;
   if (trainer.step() < steps) return Error::success();
-  return Failure(ErrorKind::Usage, "checkpoint '" + flags.resume + "' already has " + Twine(trainer.step()) +
-                                       " steps, and this run takes " + Twine(steps) + " in all");
+  return Failure(ErrorKind::Usage, "checkpoint '" + flags.resume + "' is at step " + Twine(trainer.step()) +
+                                       ", and this run ends at step " + Twine(steps) +
+                                       ": more --epochs or --steps continue it");
 }
 
 /// Whether a checkpoint can be written is found out before the first step, too.
@@ -277,9 +278,9 @@ constinit const Verb kTrain = {
     .description =
         "Differentiates the network, appends one optimizer step per parameter to the graph (--emit-graph shows "
         "it), and "
-        "runs that graph on one batch of examples after the other. Every floating variable that influences the "
-        "heads and is neither fed nor frozen is trained; --freeze keeps moving statistics as they are, too.\n"
-        "The loss printed is the mean per example of what the network's own loss operators stand for "
+        "runs that graph on one batch of examples after the other. Every floating-point variable that the "
+        "heads depend on is trained, unless it is fed or frozen; --freeze also leaves moving statistics unchanged.\n"
+        "The loss printed is the mean per example of the losses that the network's operators imply "
         "(SoftmaxOutput: the "
         "cross entropy); other heads count with the sum of their elements, with a warning unless they look like a "
         "loss: one "

@@ -13,9 +13,9 @@ class GradientMaker {
   GradientMaker(Context &context, BlockProgram &program, GradientNames &names)
       : context(context), program(program), names(names) {}
 
-  /// Appends to `made`. Gradients in `noGrad` are not requested. `gradientBlock` holds the gradient of the operator's
-  /// own block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for an unknown one.
-  /// BadEntry where a result that the gradient reads has no variable.
+  /// Appends to `made`; gradients in `noGrad` are not requested, and `gradientBlock` holds the gradient of the
+  /// operator's block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for an unknown
+  /// one, BadEntry where a result that the gradient reads has no variable.
   llvm::Error make(uint32_t block, uint32_t op, const NameSet &noGrad, std::optional<uint32_t> gradientBlock,
                    std::vector<BlockOp> &made);
 

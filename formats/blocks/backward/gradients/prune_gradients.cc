@@ -64,13 +64,13 @@ class Connections {
  private:
   struct Node {
     SmallVector<uint32_t, 3> inputs, outputs;  // values
-    uint32_t visitedFrom = kNobody;
+    uint32_t visitedFrom = kNone;
   };
   struct Value {
     SmallVector<uint32_t, 2> readers;
-    uint32_t readyFrom = kNobody;
+    uint32_t readyFrom = kNone;
   };
-  static constexpr uint32_t kNobody = 0xffffffff;
+  static constexpr uint32_t kNone = 0xffffffff;
 
   uint32_t addValue() {
     values.emplace_back();

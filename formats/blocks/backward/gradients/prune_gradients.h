@@ -19,17 +19,17 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
                   GradientNames &names, ShapeOfGradient like);
 
 /// Fills with zeros each gradient that the owner of a gradient block reads but no operator has computed: those of
-/// values that a loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`), those
-/// that any operator reads; in others, those that one reads besides a computed one (`split`, of which a loop lists a
-/// part that it does not read). A sum leaves them out. `known` are names that have a value before the first operator.
+/// values that a loop or a branch wrote and nothing reads afterwards (CF-16). In an inner block (`isInside`) these are
+/// the gradients that any operator reads, in others those that one reads besides a computed one, sums excepted
+/// (`split`, of which a loop lists a part that it does not read). `known` are names that have a value before the first
+/// operator.
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
                     GradientNames &names, ShapeOfGradient like);
 
-/// In the gradient of a loop's body: a state that the step overwrites without reading it has a zero gradient before the
-/// step; only if no step runs, it has that of the final state. If the step reads a state and overwrites it with a value
-/// without a gradient, zeros replace the arriving gradient first, so that the sum for the preceding step leaves it out.
-/// For `recurrent`: the gradient of a step's initial state is zeros if no operator computes it: the preceding step
-/// reads it.
+/// For the gradient of a loop's body. A state that the step overwrites without reading it has a zero gradient before
+/// the step, or the gradient of the final state if no step runs; if the step reads it and overwrites it with a value
+/// without a gradient, zeros replace the arriving gradient first. For `recurrent`, the gradient of a step's initial
+/// state is zeros if no operator computes it, because the preceding step reads it.
 void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
                     std::vector<BlockOp> &ops, GradientNames &names);
 

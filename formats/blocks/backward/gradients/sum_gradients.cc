@@ -1,6 +1,6 @@
 // One walk over the operators. For each gradient it keeps the names of its arrivals since the last sum, and every place
-// that uses the gradient's own name: these are renamed when a second arrival makes the first one merely a part. Tested
-// by tests/formats/blocks/backward/append_backward_test.cc
+// that uses the name of the gradient itself: these are renamed when a second arrival makes the first one a mere part.
+// Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/backward/gradients/sum_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"
@@ -19,7 +19,7 @@ struct NamePlace {
 struct Arrivals {
   TextId gradient;
   SmallVector<TextId, 1> names;      // since the last sum, which counts as one
-  SmallVector<NamePlace, 2> places;  // of the gradient's own name since its first arrival
+  SmallVector<NamePlace, 2> places;  // of the name of the gradient itself since its first arrival
   uint32_t numRenamed = 0;
   Attrs latest;  // attributes of the latest writer after the first
 };
@@ -157,7 +157,7 @@ class Summer {
          {names.texts.intern(type), std::move(inputs), {{names.texts.intern("Out"), {result}}}, context.attrs(attrs)}});
   }
 
-  /// Every writer of a gradient with several writers gets a name of its own, and the sum follows the last of them. The
+  /// Every writer of a gradient with several writers gets a separate name, and the sum follows the last of them. The
   /// number of the block is the unique id in the names.
   void runByOperators() {
     for (uint32_t i = 0; i < ops.size(); ++i)

@@ -1,5 +1,7 @@
-// Sums gradients that arrive several times: each arrival gets a name of its own, and their sum gets the gradient's
-// (AGG-08 … -11). Tested by tests/formats/blocks/backward/append_backward_test.cc
+// Sums gradients that arrive several times: each arrival is renamed, and the sum takes the name of the gradient (AGG-08
+// … -11). A gradient that an operator writes in place is neither renamed nor an arrival (AGG-10), except one that is
+// handed to the block: there the result is the first arrival. Tested by
+// tests/formats/blocks/backward/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/program/gradient_names.h"
@@ -18,9 +20,8 @@ struct SumOptions {
   uint32_t pairwiseLimit = 0;
 };
 
-/// Renames arrivals and inserts sums into `ops`, the gradient operators of block `forwardBlock`. A gradient that an
-/// operator writes in place is neither renamed nor an arrival (AGG-10), except one that is `handed` to the block: there
-/// the result is the first arrival. Skips those in `addedUp`. Linear.
+/// Renames arrivals and inserts sums into `ops`, the gradient operators of block `forwardBlock`; skips the names in
+/// `addedUp`. `handed` are the gradients that the block receives from outside. Linear.
 void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
                   const NameSet &handed, const NameSet &addedUp, const SumOptions &options);
 

@@ -334,7 +334,7 @@ TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
       "[not_differentiable] block 0, operator 0 (conditional_block_grad): 'conditional_block_grad' has no gradient "
       "operator and is between a loss and a parameter, where it writes 'a'; the gradient as a graph goes through it");
   EXPECT_EQ(emissionError("exp X=p -> Out=a", lossOf("q")),
-            "[unknown_name] target 'q' is declared neither in block 0 nor around it");
+            "[unknown_name] target 'q' is not declared in block 0 or in a block that encloses it");
   FluidRequest heads = gradientsOf({"a"}, {"x"});
   heads.targetGradients = {"", ""};
   EXPECT_EQ(emissionError("exp X=x -> Out=a", heads), "[head_count] 1 targets with 2 gradients");

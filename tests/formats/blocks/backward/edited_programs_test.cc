@@ -185,7 +185,7 @@ TEST(EditedPrograms, E_34_AnEarlierGradientThatIsOverwritten) {
   const FluidRequest request = gradientsOf({"b@GRAD"}, {"p"});
   EXPECT_EQ(firstLine(emissionError((first + "tanh_grad Out=b Out@GRAD=b@GRAD -> X@GRAD=b@GRAD").str(), request)),
             "[ambiguous_name] block 0, operator 2 (tanh_grad): the gradient 'b@GRAD' in slot 'Out@GRAD' is overwritten "
-            "later: its values are not told apart");
+            "later, so the name is ambiguous");
   EXPECT_EQ(
       emissionError((first + "tanh_grad Out=b Out@GRAD=b@GRAD -> X@GRAD=p@GRAD").str(), gradientsOf({"p@GRAD"}, {"p"})),
       "success");

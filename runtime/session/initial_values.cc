@@ -1,4 +1,4 @@
-#include "runtime/session/init.h"
+#include "runtime/session/initial_values.h"
 
 #include "ir/rules/kernel.h"
 #include "runtime/arrays/elements.h"
@@ -12,7 +12,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// They keep these draws apart from each other and from those of random operators, whose steps count from 0.
+// These distinguish the draws from each other and from those of random operators, whose steps count from 0.
 constexpr uint64_t kInitStep = ~uint64_t{0};
 constexpr uint64_t kParameterStep = ~uint64_t{2};
 
@@ -75,7 +75,7 @@ struct ListEvents {
   bool isInArray = false, isInParameters = false, isValue = false;
 };
 
-/// The constant an `__init__` attribute stands for; NaN for initialisers that draw, which fall back to the default.
+/// The constant that an `__init__` attribute denotes; NaN for initialisers that draw, which fall back to the default.
 /// Spelled `zeros`, or as a JSON list of name and parameters: `["Constant", {"value": 0.25}]`.
 double constantOf(StringRef text) {
   ListEvents list;

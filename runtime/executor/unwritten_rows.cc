@@ -1,4 +1,4 @@
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 
 #include "ir/graph/body_flow.h"
 #include "ir/graph/effects.h"
@@ -33,12 +33,12 @@ class ClearingKernel final : public PreparedKernel {
 
 }  // namespace
 
-BitVector loopsToClear(const Graph &graph, const BitVector &isShort) {
+BitVector loopsToClear(const Graph &graph, const BitVector &isPartlyRead) {
   BitVector cleared(graph.numNodes()), isReadWhole(graph.numEntries());
   auto entry = [&](Value v) { return graph.entry(v).value; };
   ArrayRef<Value> heads = graph.heads();
   for (size_t i = 0; i < heads.size(); ++i)
-    if (i >= isShort.size() || !isShort[static_cast<unsigned>(i)]) isReadWhole.set(entry(heads[i]));
+    if (i >= isPartlyRead.size() || !isPartlyRead[static_cast<unsigned>(i)]) isReadWhole.set(entry(heads[i]));
   for (uint32_t n = graph.numNodes(); n-- > 0;) {
     const NodeKind &kind = graph.kind(NodeId(n));
     if (kind.isVariable()) continue;
@@ -55,15 +55,15 @@ BitVector loopsToClear(const Graph &graph, const BitVector &isShort) {
   return cleared;
 }
 
-BitVector shortHeads(const NodeKind &kind, size_t body) {
+BitVector partlyReadHeads(const NodeKind &kind, size_t body) {
   const std::vector<uint32_t> &outputOf = kind.flow->bodies[body].outputOf;
-  BitVector isShort(static_cast<unsigned>(outputOf.size()));
+  BitVector isPartlyRead(static_cast<unsigned>(outputOf.size()));
   for (size_t h = 0; h < outputOf.size(); ++h)
-    if (outputOf[h] >= kind.numVisible || isShortOutput(kind, outputOf[h])) isShort.set(static_cast<unsigned>(h));
-  return isShort;
+    if (outputOf[h] >= kind.numVisible || isShortOutput(kind, outputOf[h])) isPartlyRead.set(static_cast<unsigned>(h));
+  return isPartlyRead;
 }
 
-size_t bytesOfShortStacks(const Graph &graph, const Inference &inference, const BitVector &isCleared) {
+size_t bytesOfPartlyWrittenStacks(const Graph &graph, const Inference &inference, const BitVector &isCleared) {
   uint64_t sum = 0;
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const NodeKind &kind = graph.kind(NodeId(n));

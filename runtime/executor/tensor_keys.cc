@@ -1,7 +1,7 @@
 // Keys of tensors, kept unique. Tested by tests/runtime/session_test.cc
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
-#include "runtime/executor/keys.h"
+#include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -22,7 +22,7 @@ std::vector<std::string> variableKeys(const Graph &graph) {
     std::string &key = keys[id];
     key = k == 0 ? number : k == 1 ? name : name + "#" + std::to_string(k);
     if (k == 1) continue;
-    // A name that looks like such a key belongs to the variable that has it.
+    // A variable whose name looks like such a key has that key.
     for (uint32_t other = 0; !seen.try_emplace(key, 0).second; ++other)
       key = other ? number + "#" + std::to_string(other) : number;
   }

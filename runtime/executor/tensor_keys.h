@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// `<name>`; `<name>#<k>` for the k-th of several variables with that name, k from 2 (settled: "Duplicate names");
-/// `#<id>` for a nameless one, and where another variable has that key as its name. No two are equal. Parallel to node
+/// `<name>`; `<name>#<k>` for the k-th of several variables with that name, k from 2 (duplicate names are legal);
+/// `#<id>` for a nameless one, and where that key is the name of another variable. No two are equal. Parallel to node
 /// ids, empty for operators.
 std::vector<std::string> variableKeys(const Graph &graph);
 

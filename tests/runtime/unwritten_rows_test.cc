@@ -1,5 +1,5 @@
 // Stacks of loops whose readers take more rows than were written.
-#include "runtime/executor/short_rows.h"
+#include "runtime/executor/unwritten_rows.h"
 
 #include "tests/support/runs/loops.h"
 

@@ -1,5 +1,5 @@
-// The memory of a variable or a head. Callers see it row-major; while the graph runs it has the layout that the kernels
-// want. It is converted before a run, and back when a caller looks at it. Tested by
+// The memory of a variable or a head. Callers see it row-major; while the graph runs it is in the layout that the
+// kernels prefer. It is converted before a run, and back when a caller looks at it. Tested by
 // tests/runtime/kernels/filter_tiles_test.cc
 #pragma once
 
@@ -8,19 +8,19 @@
 
 namespace gradc {
 
-class Argument {
+class SessionTensor {
  public:
-  /// Zeros in memory of its own, aligned for vectors; `what` names them in an error.
-  static llvm::Expected<Argument> create(DType dtype, Dims shape, const llvm::Twine &what);
+  /// Zeros in newly allocated memory, aligned for vectors; `what` names them in an error.
+  static llvm::Expected<SessionTensor> create(DType dtype, Dims shape, const llvm::Twine &what);
   /// Borrowed memory, row-major at this point; null data for a head that is not computed.
-  Argument(TensorRef other, Layout wanted)
+  SessionTensor(TensorRef other, Layout wanted)
       : memory(other.data, other.dtype, {}), wanted(wanted), dims(other.shape.vec()) {
     memory.shape = dims;
   }
 
   Layout layout() const { return wanted; }
   void setLayout(Layout layout) { wanted = layout; }
-  /// The memory, with the layout it has while the graph runs.
+  /// The memory in the layout that it has while the graph runs.
   TensorRef place() const { return {memory.data, memory.dtype, memory.shape, wanted}; }
 
   /// Makes the memory row-major, until the next run.
@@ -33,8 +33,8 @@ class Argument {
   void prepareRun();
   /// Call after a run that has written all of it.
   void noteWritten() { memory.layout = wanted; }
-  /// Copies the values of an argument of the same shape and type.
-  void assign(const Argument &from);
+  /// Copies the values of a tensor of the same shape and type.
+  void assign(const SessionTensor &from);
 
  private:
   bool isMoved() const { return memory.layout != Layout::Plain; }

@@ -1,5 +1,5 @@
 // Closed forms, so that a run can be resumed exactly at any step. Tested by tests/runtime/training_start_test.cc
-#include "runtime/training/schedule.h"
+#include "runtime/training/rate_schedule.h"
 
 #include "ir/base/error.h"
 

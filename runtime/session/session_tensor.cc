@@ -1,5 +1,5 @@
 // Tested by tests/runtime/kernels/filter_tiles_test.cc
-#include "runtime/session/argument.h"
+#include "runtime/session/session_tensor.h"
 
 #include "runtime/kernels/dnnl/weight_reorder.h"
 
@@ -18,37 +18,37 @@ std::vector<float> numbersOf(const TensorRef &tensor) {
 
 }  // namespace
 
-Expected<Argument> Argument::create(DType dtype, Dims shape, const Twine &what) {
-  Argument argument(TensorRef{nullptr, dtype, {}}, Layout::Plain);
-  argument.dims = shape.vec();
-  argument.memory.shape = argument.dims;
-  Expected<Buffer> buffer = allocateBuffer(argument.memory.bytes(), what);
+Expected<SessionTensor> SessionTensor::create(DType dtype, Dims shape, const Twine &what) {
+  SessionTensor created(TensorRef{nullptr, dtype, {}}, Layout::Plain);
+  created.dims = shape.vec();
+  created.memory.shape = created.dims;
+  Expected<Buffer> buffer = allocateBuffer(created.memory.bytes(), what);
   if (!buffer) return buffer.takeError();
-  argument.bytes = std::move(*buffer);
-  argument.memory.data = argument.bytes.get();
-  return argument;
+  created.bytes = std::move(*buffer);
+  created.memory.data = created.bytes.get();
+  return created;
 }
 
-TensorRef Argument::look() {
+TensorRef SessionTensor::look() {
   if (isMoved() && memory.data) toPlain(numbersOf(memory).data(), memory);
   memory.layout = Layout::Plain;
   return memory;
 }
 
-void Argument::read(const TensorRef &to) const {
+void SessionTensor::read(const TensorRef &to) const {
   assert(memory.shape == to.shape && memory.dtype == to.dtype);
   if (isMoved()) toPlain(memory.as<float>(), to);
   else copyBytes(memory, to);
 }
 
-void Argument::prepareRun() {
+void SessionTensor::prepareRun() {
   if (isMoved() || wanted == Layout::Plain || !memory.data) return;
   assert(wanted == Layout::FilterTiles && "images of variables and heads are row-major");
   WeightReorder::create(memory.shape)->toTiles(numbersOf(memory).data(), memory.as<float>());
   memory.layout = wanted;
 }
 
-void Argument::assign(const Argument &from) {
+void SessionTensor::assign(const SessionTensor &from) {
   assert(memory.shape == from.memory.shape && memory.dtype == from.memory.dtype);
   const bool isAsWanted = from.isMoved() && from.wanted == wanted;
   if (from.isMoved() && !isAsWanted) toPlain(from.memory.as<float>(), memory);
