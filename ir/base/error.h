@@ -112,7 +112,7 @@ struct Place {
 };
 
 /// What the user can request instead. Notes put it in the library's terms; a front end puts it in those of its user
-/// (tools/gradc/common/remedies.h has the flags).
+/// (tools/gradc/common/render.cc has the flags).
 enum class Remedy : uint8_t {
   None,
   SaveOverwritten,      // copies of overwritten values
@@ -181,5 +181,8 @@ class Failure {
 
 /// Lets `edit` change the GradcError inside `error` (add a place, a note); success and other errors pass unchanged.
 llvm::Error amend(llvm::Error error, llvm::function_ref<void(GradcError &)> edit);
+
+/// "1 input", "2 inputs"; "2 axes" with the plural given.
+std::string countOf(uint64_t count, llvm::StringRef noun, llvm::StringRef plural = {});
 
 }  // namespace gradc

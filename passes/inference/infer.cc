@@ -2,7 +2,7 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer.h"
 
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/op/hidden_keys.h"
 

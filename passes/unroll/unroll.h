@@ -7,7 +7,7 @@
 // operators draw other numbers than in a loop, where they depend on the step. Tested by tests/passes/unroll_test.cc
 #pragma once
 
-#include "ir/op/row_ops.h"
+#include "ir/op/op.h"
 #include "passes/inference/infer.h"
 
 namespace gradc {
