@@ -7,7 +7,6 @@
 #include "ir/op/hidden_keys.h"
 
 #include "passes/inference/carry.h"
-#include "passes/inference/gradient_shapes.h"
 #include "passes/inference/head_checks.h"
 #include "passes/inference/infer_bodies.h"
 #include "passes/inference/infer_errors.h"
