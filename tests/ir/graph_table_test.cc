@@ -7,7 +7,6 @@
 #include "passes/order/order_mutation.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
 
 #include "gtest/gtest.h"
 
