@@ -2,7 +2,7 @@
 #include "drawing/loss_chart.h"
 #include "drawing/svg.h"
 
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Format.h"

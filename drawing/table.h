@@ -1,7 +1,7 @@
 // Aligned text tables for reports. Tested by tests/tools/cli_test.cc
 #pragma once
 
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/base/printable.h"
 
 #include "llvm/ADT/ArrayRef.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph/context.h"
-#include "ir/op/row_ops.h"
+#include "ir/op/op.h"
 
 namespace gradc {
 

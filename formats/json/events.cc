@@ -2,7 +2,7 @@
 // tests/formats/json/json_reader_test.cc
 #include "formats/json/events.h"
 
-#include "ir/base/escapes.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/Twine.h"
 

@@ -5,7 +5,6 @@
 #include "formats/json/graph_table.h"
 #include "formats/json/legacy_upgrade.h"
 #include "formats/json/parse_graph.h"
-#include "ir/base/count_of.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"

@@ -4,7 +4,7 @@
 #include "formats/json/graph_attrs.h"
 #include "formats/json/graph_table.h"
 #include "formats/json/legacy_upgrade.h"
-#include "ir/base/escapes.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/SmallString.h"
 

@@ -120,4 +120,9 @@ Error amend(Error error, function_ref<void(GradcError &)> edit) {
   });
 }
 
+std::string countOf(uint64_t count, StringRef noun, StringRef plural) {
+  if (count == 1) return ("1 " + noun).str();
+  return (Twine(count) + " " + (plural.empty() ? noun + "s" : Twine(plural))).str();
+}
+
 }  // namespace gradc

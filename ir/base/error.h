@@ -112,7 +112,7 @@ struct Place {
 };
 
 /// What the user can request instead. Notes use the library's terms; a front end translates them for its users
-/// (tools/gradc/common/remedies.h).
+/// (tools/gradc/common/render.cc).
 enum class Remedy : uint8_t {
   None,
   SaveOverwritten,      // copies of overwritten values
@@ -181,5 +181,8 @@ class Failure {
 
 /// Lets `edit` change the GradcError inside `error` (add a place, a note); success and other errors pass unchanged.
 llvm::Error amend(llvm::Error error, llvm::function_ref<void(GradcError &)> edit);
+
+/// "1 input", "2 inputs"; "2 axes" with the plural given.
+std::string countOf(uint64_t count, llvm::StringRef noun, llvm::StringRef plural = {});
 
 }  // namespace gradc

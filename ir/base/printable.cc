@@ -1,7 +1,5 @@
-// Tested by tests/ir/printable_test.cc
+// Tested by tests/formats/json/json_writer_test.cc and tests/ir/printable_test.cc
 #include "ir/base/printable.h"
-
-#include "ir/base/escapes.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -66,6 +64,34 @@ std::string replaced(StringRef text, function_ref<void(std::string &, StringRef 
 std::string hex(uint32_t code, unsigned width) { return utohexstr(code, /*LowerCase=*/true, width); }
 
 }  // namespace
+
+bool needsNoEscape(StringRef text) {
+  for (char c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\') return false;
+  return true;
+}
+
+void appendEscaped(std::string &to, StringRef text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  for (char c : text) {
+    switch (c) {
+      case '"': to += "\\\""; break;
+      case '\\': to += "\\\\"; break;
+      case '\n': to += "\\n"; break;
+      case '\r': to += "\\r"; break;
+      case '\t': to += "\\t"; break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) to.append("\\u00").append({kHex[c >> 4], kHex[c & 15]});
+        else to += c;
+    }
+  }
+}
+
+void appendQuoted(std::string &to, StringRef text) {
+  to += '"';
+  appendEscaped(to, text);
+  to += '"';
+}
 
 std::string printable(StringRef text) {
   return replaced(text, [](std::string &to, StringRef bytes, uint32_t code) {

@@ -1,4 +1,5 @@
-// Text of a user, printed to a terminal.
+// Text in quotes, as JSON spells it in every file and message, and text of a user, printed to a terminal. Tested by
+// tests/formats/json/json_writer_test.cc and tests/ir/printable_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -6,6 +7,13 @@
 #include <string>
 
 namespace gradc {
+
+/// True when `text` can be put between quotes without escapes.
+bool needsNoEscape(llvm::StringRef text);
+/// Appends `text` with the escapes \" \\ \n \r \t; other control characters, which no host accepts, as \u00XX.
+void appendEscaped(std::string &to, llvm::StringRef text);
+/// Appends `"text"`, escaped.
+void appendQuoted(std::string &to, llvm::StringRef text);
 
 /// `text` with escapes for what a terminal would interpret: control characters (C0, DEL, C1), marks that change the
 /// direction of text, line and paragraph separators, and bytes that are not UTF-8. They become `\n`, `\x1b`, `\u202e`,

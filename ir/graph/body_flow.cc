@@ -1,7 +1,6 @@
 // Checks of location lists and counts. Tested by tests/ops/control_flow_test.cc
 #include "ir/graph/body_flow.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"

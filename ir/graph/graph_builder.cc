@@ -1,7 +1,6 @@
 // Appending nodes, and `Freezer`, the one place that renumbers. Tested by tests/ir/graph_builder_test.cc
 #include "ir/graph/graph_builder.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -104,6 +103,12 @@ Value GraphBuilder::addVariable(StringRef name, const Attrs &attrs) {
   NodeId n = addKind(variableKindId(attrs), {}, NodeId());
   setName(n, name, "");
   return Value{n};
+}
+
+NodeId GraphBuilder::addOverVariables(const KindRef &kind) {
+  SmallVector<Value, 8> inputs;
+  for (uint32_t i = 0; i < kind->numInputs; ++i) inputs.push_back(addVariable("", Attrs()));
+  return addKind(kind, inputs, NodeId());
 }
 
 Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, const NodeSpec &spec) {

@@ -55,6 +55,8 @@ class GraphBuilder {
   NodeId addKind(const OpDef &op, llvm::ArrayRef<Value> inputs, NodeId origin) {
     return addKind(llvm::cantFail(kindId(op, Attrs())), inputs, origin);
   }
+  /// Adds a node of the kind, after a nameless variable for each of its inputs: for trying a rule.
+  NodeId addOverVariables(const KindRef &kind);
   /// Sets the name to the concatenation of the parts, at most once per node; nodes in any order.
   void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
   void addControlDep(NodeId n, NodeId dep);

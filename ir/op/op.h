@@ -299,6 +299,13 @@ struct WellKnownOps {
   llvm::Expected<std::shared_ptr<const NodeKind>> (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
 };
 
+/// Operators that split a tensor into rows and stack rows, for passes that unroll loops.
+struct RowOps {
+  const OpDef *split = nullptr;  // SliceChannel(x; num_outputs, axis, squeeze_axis)
+  const OpDef *stack = nullptr;  // stack(x0, …; num_args, axis)
+  const OpDef *full = nullptr;   // _full(; shape, dtype, value)
+};
+
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.
 class OpRegistry {
  public:

@@ -1,7 +1,6 @@
 // Emission on behalf of a node. Tested by tests/passes/gradient/gradient_test.cc
 #include "ir/rules/grad_rule.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 
 #include "llvm/ADT/SmallString.h"

@@ -184,6 +184,12 @@ struct ShapeLookup {
   void *driver = nullptr;
 };
 
+/// Decompositions within decompositions, where a graph is differentiated or lowered. Those of the built-in operators
+/// are nested a handful of levels deep.
+inline constexpr uint32_t kMaxDecompositions = 64;
+/// Nodes that one node may decompose to. An RNN has some dozens per layer, the gradient of a Concat one per part.
+inline constexpr uint32_t kMaxDecomposedNodes = 1 << 18;
+
 /// Expresses each output of a node in simpler operators: `d.y(0, d.emit(kMul, {d.x(0), d.x(1)}))`.
 ///
 /// Shapes are best taken from a value when the graph runs (`_sum_like`, `reshape_like`). A rule that must know a rank

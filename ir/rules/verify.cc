@@ -1,7 +1,6 @@
 // One walk over the columns; every check looks at one node and what it reads. Tested by tests/ir/verify_test.cc
 #include "ir/rules/verify.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"

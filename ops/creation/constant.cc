@@ -1,5 +1,4 @@
 // A tensor whose values are part of the graph. Tested by tests/ops/constant_test.cc
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"

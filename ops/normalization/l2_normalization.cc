@@ -3,7 +3,7 @@
 // A group is an image (instance), the channels of one pixel (channel) or the pixels of one channel (spatial). The norm
 // is a hidden output; the gradient reads it and y. Differentiating the gradient reaches the norm, so the rule adds the
 // gradient through it. Sums run in float64. Tested by tests/ops/layer_ops_test.cc
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

@@ -3,7 +3,7 @@
 // Mode instance runs along the last axis, mode channel along axis 1. For data of more than two axes, MXNet's gradient
 // of mode instance sums over axis 1 and does not match MXNet's forward pass; here the two match.
 // Tested by tests/ops/layer_ops_test.cc
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"

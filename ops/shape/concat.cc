@@ -1,5 +1,5 @@
 // Joining tensors along one axis, and taking one of them out again. Tested by tests/ops/reduce_ops_test.cc
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"

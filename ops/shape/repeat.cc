@@ -4,7 +4,7 @@
 // Tested by tests/ops/movement_ops_test.cc
 #include "ops/shape/repeat.h"
 
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ir/tensor/dim.h"

@@ -1,6 +1,5 @@
 // Cutting a tensor into parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
 // Tested by tests/ops/movement_ops_test.cc
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

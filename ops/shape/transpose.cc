@@ -4,7 +4,6 @@
 // tests/ops/movement_ops_test.cc
 #include "ops/shape/transpose.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

@@ -3,7 +3,7 @@
 // An image is (n, c, spatial…) with one to three spatial axes; columns are (n, c · window, positions), zeros where a
 // window reaches into the padding. col2im sums the column elements that show a pixel: it is the adjoint of im2col, and
 // each operator is the gradient of the other. Tested by tests/ops/network_ops_test.cc
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/base/number.h"
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"

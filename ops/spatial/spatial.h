@@ -5,7 +5,6 @@
 // Tested by tests/ops/nn_ops_test.cc
 #pragma once
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/op/attr_spec.h"
 #include "ir/rules/inference.h"

@@ -3,7 +3,6 @@
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/order/requests.h"
-#include "passes/rewrite/placeholders.h"
 #include "passes/rewrite/rewriter.h"
 
 #include "ir/base/error.h"
@@ -79,7 +78,7 @@ class BodyDifferentiation {
     auto [known, isNew] = forwardReads.try_emplace({backward.get(), forward.get()}, false);
     if (!isNew) return known->second;
     GraphBuilder builder(ctx);
-    const NodeId of = addOverVariables(builder, forward), node = addOverVariables(builder, backward);
+    const NodeId of = builder.addOverVariables(forward), node = builder.addOverVariables(backward);
     DecomposeRule rule(builder, node, NodeId());
     rule.setForward(of);
     backward->op->decompose(rule);

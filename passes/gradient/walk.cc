@@ -3,7 +3,6 @@
 #include "passes/gradient/walk.h"
 
 #include "passes/gradient/walk_order.h"
-#include "passes/rewrite/decomposition_limits.h"
 
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"

@@ -3,8 +3,8 @@
 
 #include "ir/base/dense_map.h"
 #include "ir/base/error.h"
+#include "ir/graph/graph_builder.h"
 #include "ir/rules/grad_rule.h"
-#include "passes/rewrite/placeholders.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 // A node of the kind over placeholder variables, then placeholder head gradients: an operand's id shows what it is.
 struct Placeholders {
-  Placeholders(Context &ctx, const KindRef &kind) : builder(ctx), node(addOverVariables(builder, kind)) {
+  Placeholders(Context &ctx, const KindRef &kind) : builder(ctx), node(builder.addOverVariables(kind)) {
     for (uint32_t i = 0; i < kind->numOutputs; ++i) heads.push_back(builder.addVariable("", Attrs()));
   }
 

@@ -1,5 +1,7 @@
 #include "passes/inference/carry.h"
 
+#include "llvm/ADT/StringMap.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -49,6 +51,27 @@ InferRequest knownVariables(const Graph &graph, const Inference &known) {
     const EntryId e = graph.firstEntry(NodeId(n));
     if (known.shape[e] != kUnknownShape) request.shapes.push_back({NodeId(n), DimsBuffer(known.shapeOf(e).dims())});
     if (known.dtype[e] != DType::Unknown) request.dtypes.push_back({NodeId(n), known.dtype[e]});
+  }
+  return request;
+}
+
+InferRequest knownVariables(const Graph &graph, const Inference &known, const Graph &rewritten) {
+  StringMap<EntryId> variables;  // invalid: several different ones have the name
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    const EntryId entry = graph.firstEntry(NodeId(n));
+    auto [place, isNew] = variables.try_emplace(graph.name(NodeId(n)), entry);
+    EntryId &other = place->second;
+    if (isNew || !other.isValid()) continue;
+    if (known.shape[entry] != known.shape[other] || known.dtype[entry] != known.dtype[other]) other = EntryId();
+  }
+  InferRequest request;
+  for (uint32_t n = 0; n < rewritten.numNodes(); ++n) {
+    auto found = rewritten.isVariable(NodeId(n)) ? variables.find(rewritten.name(NodeId(n))) : variables.end();
+    if (found == variables.end() || !found->second.isValid()) continue;
+    const EntryId entry = found->second;
+    if (known.shapeOf(entry).hasRank()) request.shapes.push_back({NodeId(n), DimsBuffer(known.shapeOf(entry).dims())});
+    if (known.dtype[entry] != DType::Unknown) request.dtypes.push_back({NodeId(n), known.dtype[entry]});
   }
   return request;
 }

@@ -24,4 +24,9 @@ Inference carry(const Inference &known, const Graph &before, const Graph &now, l
 /// What is known of the variables, as hints.
 InferRequest knownVariables(const Graph &graph, const Inference &known);
 
+/// The same, as hints for the variables of the same names in a rewritten graph, whose operators may determine less
+/// about their operands. Nothing is known of variables that share a name but not their shape and type: which is which
+/// can change in a rewrite.
+InferRequest knownVariables(const Graph &graph, const Inference &known, const Graph &rewritten);
+
 }  // namespace gradc

@@ -2,12 +2,11 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/passes/infer_test.cc
 #include "passes/inference/infer.h"
 
-#include "ir/base/count_of.h"
+#include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/op/hidden_keys.h"
 
 #include "passes/inference/carry.h"
-#include "passes/inference/gradient_shapes.h"
 #include "passes/inference/head_checks.h"
 #include "passes/inference/infer_bodies.h"
 #include "passes/inference/infer_errors.h"

@@ -7,7 +7,6 @@
 #include "passes/lowering/lowering_errors.h"
 #include "passes/lowering/restated_attrs.h"
 #include "passes/lowering/write_order.h"
-#include "passes/rewrite/decomposition_limits.h"
 #include "passes/rewrite/body_map.h"
 #include "passes/rewrite/inherited_attrs.h"
 #include "passes/rewrite/rewriter.h"

@@ -1,7 +1,7 @@
 #include "passes/lowering/lowering_errors.h"
 
 #include "ir/base/error.h"
-#include "passes/rewrite/decomposition_limits.h"
+#include "ir/rules/grad_rule.h"
 
 using namespace llvm;
 

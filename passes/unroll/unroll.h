@@ -7,7 +7,7 @@
 // they depend on the step. Linear in the nodes and edges of the result. Tested by tests/passes/unroll_test.cc
 #pragma once
 
-#include "ir/op/row_ops.h"
+#include "ir/op/op.h"
 #include "passes/inference/infer.h"
 
 namespace gradc {

@@ -2,7 +2,6 @@
 //
 // Every size is checked against the bytes present before anything is allocated. Not read: structured and object types.
 // Tested by tests/runtime/npy_test.cc
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/rules/inference.h"

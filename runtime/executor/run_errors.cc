@@ -1,6 +1,5 @@
 #include "runtime/executor/run_errors.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "runtime/executor/executor.h"
 

@@ -1,7 +1,6 @@
 // Rows of arrays, and their order. Tested by tests/runtime/dataset_test.cc
 #include "runtime/training/dataset.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/rules/kernel.h"

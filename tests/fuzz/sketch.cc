@@ -1,7 +1,7 @@
 // Sketches from JSON and back. Tested by tests/networks/fuzz_corpus_test.cc
 #include "tests/fuzz/sketch.h"
 
-#include "ir/base/escapes.h"
+#include "ir/base/printable.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

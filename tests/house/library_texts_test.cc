@@ -1,5 +1,5 @@
 // What the texts of the library's sources show. It does not know the command line: no text of it names a flag; what to
-// do about an error is a Remedy (ir/base/error.h), and tools/gradc/common/remedies.cc has the flags. And it has no
+// do about an error is a Remedy (ir/base/error.h), and tools/gradc/common/render.cc has the flags. And it has no
 // objects that die when the process exits, while threads of the host may still compile or run graphs.
 #include "tests/support/tool.h"
 

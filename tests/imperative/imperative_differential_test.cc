@@ -3,13 +3,12 @@
 // GRADC_DIFFERENTIAL_GRAPHS says how many, GRADC_DIFFERENTIAL_SEED which is the first.
 #include "formats/json/reader.h"
 #include "imperative/imperative.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "runtime/session/session.h"
 #include "tests/support/drawn/random_graph.h"
 #include "tests/support/runs/differential.h"
 #include "tests/support/runs/imperative.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 

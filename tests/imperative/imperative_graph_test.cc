@@ -3,7 +3,7 @@
 #include "imperative/imperative.h"
 #include "runtime/session/session.h"
 #include "tests/support/runs/imperative.h"
-#include "tests/support/written.h"
+#include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,7 +5,7 @@
 #include "tests/support/drawn/dice.h"
 #include "tests/support/ops/differences.h"
 #include "tests/support/runs/imperative.h"
-#include "tests/support/written.h"
+#include "tests/support/test_graph.h"
 
 #include <cmath>
 

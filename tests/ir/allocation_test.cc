@@ -5,6 +5,7 @@
 #include "ir/base/out_of_memory.h"
 #include "ir/rules/verify.h"
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "passes/gradient/higher_order/mark_inside.h"
 #include "passes/inference/infer.h"
 #include "passes/lowering/lower_to.h"
@@ -18,8 +19,6 @@
 #include "tests/support/runs/fail_each.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
-#include "tests/support/written.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 using namespace llvm;
 

@@ -101,7 +101,8 @@ TEST(Bodies, A_15_WhatTellsBodiesApart) {
   const std::string named =
       R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "k", "inputs": [[0, 0, 0]]})";
   const std::string waits =
-      R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]], "control_deps": [0]})";
+      R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]], )"
+      R"("control_deps": [0]})";
   const std::string other =
       "{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"heads\": [[1, 0, 0]], \"attrs\": {\"a\": [\"int\", 1]}}";
   const Graph graph = readGraph(

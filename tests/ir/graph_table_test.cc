@@ -7,7 +7,6 @@
 #include "passes/order/order_mutation.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
 
 #include "gtest/gtest.h"
 
@@ -165,7 +164,8 @@ TEST(GraphTable, A_21_MalformedAttributesAreDroppedWithNodes) {
   const char *text =
       R"({"nodes": [{"op": "null", "name": "gone", "inputs": []}, {"op": "null", "name": "x", "inputs": []},
     {"op": "exp", "name": "y", "inputs": [[1, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]],
-    "attrs": {"head_kind": ["list_str", ["a", "forward", "b"]], "shape": ["list_shape", [[1], [2]]], "mine": ["list_int", [1]]}})";
+    "attrs": {"head_kind": ["list_str", ["a", "forward", "b"]], "shape": ["list_shape", [[1], [2]]], )"
+      R"("mine": ["list_int", [1]]}})";
   LoadedGraph loaded = cantFail(readJson(context, text, ReadOptions()));
   EXPECT_EQ(loaded.graph.table().malformed, GraphAttrs());
   EXPECT_EQ(loaded.graph.table().gradientFault, "");

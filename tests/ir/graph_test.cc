@@ -15,9 +15,11 @@ struct GraphTest : ::testing::Test {
   SmallContext context;
   Graph graph =
       read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []},
-      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [1, 0, 1]]}, {"op": "split3", "name": "p", "inputs": [[2, 0, 0]]},
-      {"op": "mystery", "name": "m", "inputs": [[3, 1, 0]]}, {"op": "relu", "name": "", "inputs": [[4, 1, 0]]}, {"op": "null", "name": "t", "inputs": []},
-      {"op": "bump", "name": "c", "inputs": [[5, 0, 0], [1, 0, 2]]}, {"op": "add", "name": "d", "inputs": [[7, 0, 0], [6, 0, 0]]})",
+      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [1, 0, 1]]},
+      {"op": "split3", "name": "p", "inputs": [[2, 0, 0]]}, {"op": "mystery", "name": "m", "inputs": [[3, 1, 0]]},
+      {"op": "relu", "name": "", "inputs": [[4, 1, 0]]}, {"op": "null", "name": "t", "inputs": []},
+      {"op": "bump", "name": "c", "inputs": [[5, 0, 0], [1, 0, 2]]},
+      {"op": "add", "name": "d", "inputs": [[7, 0, 0], [6, 0, 0]]})",
                            "[[8, 0, 0]]"))
           .graph;
 };

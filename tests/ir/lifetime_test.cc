@@ -3,13 +3,12 @@
 #include "formats/json/reader.h"
 #include "ir/graph/graph_builder.h"
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "passes/inference/infer.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/order/order_mutation.h"
 #include "passes/order/requests.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -90,23 +90,22 @@ TEST(Verify, IR_08_VersionsBelongToVariablesAndHaveOneMaker) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].message,
             "input 0 of node 'q' (relu) reads version 3 of node 'r' (relu), but only variables have versions");
-  const StringRef twice =
-      R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 1]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 1]]})";
+  const StringRef twice = R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 1]]}, )"
+                          R"({"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 1]]})";
   found = verifyNodes(twice, 3);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].message, "node 'b' (bump) makes version 1 of variable 's', which another node already makes");
   // A version that no node makes is external, and the 0 of old files claims nothing.
   EXPECT_TRUE(verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 9]]})", 2).empty());
-  EXPECT_TRUE(
-      verifyNodes(
-          R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 0]]})",
-          3)
-          .empty());
+  EXPECT_TRUE(verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 0]]}, )"
+                          R"({"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 0]]})",
+                          3)
+                  .empty());
 }
 
 TEST(Verify, IR_08_NobodyReadsWhatItMakesItself) {
-  const StringRef step =
-      R"({"op": "bump", "name": "a", "inputs": [[1, 0, 1], [1, 0, 2]]}, {"op": "relu", "name": "r", "inputs": [[2, 0, 0]]})";
+  const StringRef step = R"({"op": "bump", "name": "a", "inputs": [[1, 0, 1], [1, 0, 2]]}, )"
+                         R"({"op": "relu", "name": "r", "inputs": [[2, 0, 0]]})";
   EXPECT_TRUE(verifyNodes(step, 3).empty());
   std::vector<GradcError> found = verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[1, 0, 2], [1, 0, 2]]})", 2);
   ASSERT_EQ(found.size(), 1u);
@@ -122,8 +121,8 @@ TEST(Verify, IR_08_HeadsHaveVersionsOfVariablesOnly) {
 }
 
 TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
-  const StringRef forward =
-      R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}, {"op": "_backward_relu", "name": "rb", "inputs": [[1, 0, 0], [2, 0, 0]])";
+  const StringRef forward = R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}, )"
+                            R"({"op": "_backward_relu", "name": "rb", "inputs": [[1, 0, 0], [2, 0, 0]])";
   EXPECT_TRUE(verifyNodes((forward + R"(, "control_deps": [2]})").str(), 3).empty());
   std::vector<GradcError> found = verifyNodes((forward + "}").str(), 3);
   ASSERT_EQ(found.size(), 1u);
@@ -143,7 +142,8 @@ TEST(Verify, BodiesAreChecked) {
       {"op": "relu", "name": "k", "inputs": [[1, 0, 1]]}, {"op": "relu", "name": "l", "inputs": [[2, 0, 1]]})",
              "[[3, 0, 0]]");
   const std::string nodes =
-      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]], )"
+      R"("subgraphs": [)" +
       body + R"(]}, {"op": "for_each", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + "]}";
   LoadedGraph loaded = read(context, fileOf(nodes, "[[2, 0, 0]]"));
   std::vector<GradcError> found = verify(loaded.graph, 10);
@@ -166,7 +166,8 @@ TEST(Verify, BodiesShareTheLimit) {
                   "[[3, 0, 0]]");
   };
   const std::string nodes =
-      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]], )"
+      R"("subgraphs": [)" +
       body("i") + R"(]}, {"op": "for_each", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body("other") + "]}";
   LoadedGraph loaded = read(context, fileOf(nodes, "[[2, 0, 0]]"));
   EXPECT_EQ(verify(loaded.graph, 10).size(), 4u);

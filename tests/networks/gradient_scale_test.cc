@@ -86,7 +86,8 @@ void measure(Context &context, const Graph &graph, Seconds &best) {
   finish();
 }
 
-/// Every stage takes n to 16 n nodes in at most kMostTimes (linear_time.h) the time. Repeated until it holds or a tenth try fails.
+/// Every stage takes n to 16 n nodes in at most kMostTimes (linear_time.h) the time. Repeated until it holds or a tenth
+/// try fails.
 void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
   constexpr uint32_t kSmall = 20'000, kFactor = 16;
   keepFreedMemory();

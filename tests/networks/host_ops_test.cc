@@ -248,8 +248,8 @@ std::string outcomeOf(const OpDef &op, Backend backend, size_t numElements) {
 
 TEST(HostKernels, AFastKernelAloneRunsWhereFastKernelsDo) {
   EXPECT_EQ(outcomeOf(kDoubling, Backend::Auto, 3), "3");
-  const std::string refusal =
-      "[unknown_op] operator 'doubling' of node 'y' (doubling) has no reference kernel, and its fast one is not used here";
+  const std::string refusal = "[unknown_op] operator 'doubling' of node 'y' (doubling) has no reference kernel, "
+                              "and its fast one is not used here";
   EXPECT_EQ(outcomeOf(kDoubling, Backend::Reference, 3), refusal);
   EXPECT_EQ(outcomeOf(kDoubling, Backend::Auto, 4), refusal) << "the factory leaves it to the reference kernel";
   OpDef none = kDoubling;

@@ -3,7 +3,6 @@
 #include "ir/graph/text.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
 
 #include "runtime/session/session.h"
 

@@ -47,5 +47,7 @@ for op, behind, sets in OPS:
             rate = np.float32(attrs["lr"]) * norm / np.float32(2)
             after[-1] = np.array(WEIGHT32, np.float32) - rate * np.array(GRAD, np.float32)
         text = ", ".join(f"{key}={value}" for key, value in attrs.items())
-        print(f'    {{"{op}", "{text}",\n     {braces(y.asnumpy())},\n     {{{", ".join(map(braces, behind))}}},\n'
-              f'     {{{", ".join(map(braces, after))}}}}},')
+        last = f'     {{{", ".join(map(braces, after))}}}}},'
+        if len(last) > 120:
+            last = last.replace("}, {", "},\n      {")
+        print(f'    {{"{op}", "{text}",\n     {braces(y.asnumpy())},\n     {{{", ".join(map(braces, behind))}}},\n{last}')

@@ -61,10 +61,9 @@ TEST(ControlFlowErrors, CF_10_E_27_E_28_E_29_WhatDisagrees) {
                               {"in_state_locs", "[0]"},
                               {"remain_locs", "[]"}},
                              body("y = Concat(s, x) {num_args=2, dim=0}"), 1);
-  EXPECT_EQ(
-      refused(grows, {{v(grows, "x"), {3, 1, 1}}, {v(grows, "s"), {1, 1}}}),
-      "[control_flow_attr] operator '_foreach', node 'loop' (_foreach): a state has shape (1,1) before a step, and node "
-      "'y' (Concat) of body, which is the state after it, has (2,1)");
+  EXPECT_EQ(refused(grows, {{v(grows, "x"), {3, 1, 1}}, {v(grows, "s"), {1, 1}}}),
+            "[control_flow_attr] operator '_foreach', node 'loop' (_foreach): a state has shape (1,1) before a step, "
+            "and node 'y' (Concat) of body, which is the state after it, has (2,1)");
   const std::vector<AttrText> branches = {{"num_args", "5"},
                                           {"num_outputs", "1"},
                                           {"cond_input_locs", "[0]"},
@@ -72,10 +71,9 @@ TEST(ControlFlowErrors, CF_10_E_27_E_28_E_29_WhatDisagrees) {
                                           {"else_input_locs", "[1]"}};
   const Graph differ =
       around("_cond", {"a", "b"}, branches, {body("p = sum(q)"), body("y = exp(x)"), body("y = exp(x)")}, 1);
-  EXPECT_EQ(
-      refused(differ, {{v(differ, "a"), {1}}, {v(differ, "b"), {2}}}),
-      "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'y' (exp) of body 2 has shape (2,), but output 0 "
-      "has (1,), as determined by the other branch or by a reader");
+  EXPECT_EQ(refused(differ, {{v(differ, "a"), {1}}, {v(differ, "b"), {2}}}),
+            "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'y' (exp) of body 2 has shape (2,), but "
+            "output 0 has (1,), as determined by the other branch or by a reader");
   const Graph wide =
       around("_cond", {"a", "b"}, branches, {body("p = exp(q)"), body("y = exp(x)"), body("y = exp(x)")}, 1);
   EXPECT_EQ(
@@ -105,10 +103,9 @@ TEST(ControlFlowErrors, CF_10_E_27_E_28_E_29_WhatDisagrees) {
                               {"in_state_locs", "[0]"},
                               {"remain_locs", "[]"}},
                              body("y = elemwise_add(s, x)"), 1);
-  EXPECT_EQ(
-      refused(inner, {{v(inner, "x"), {3, 4}}, {v(inner, "s"), {5}}}),
-      "[infer_conflict] node 'loop' > body > operator 'elemwise_add', node 'y' (elemwise_add): input 0 has shape (5,), but "
-      "input 1 has shape (4,)");
+  EXPECT_EQ(refused(inner, {{v(inner, "x"), {3, 4}}, {v(inner, "s"), {5}}}),
+            "[infer_conflict] node 'loop' > body > operator 'elemwise_add', node 'y' (elemwise_add): input 0 has "
+            "shape (5,), but input 1 has shape (4,)");
 }
 
 /// A loop over the rows of x with the state s.
@@ -169,11 +166,10 @@ TEST(ControlFlowErrors, E_58_WhatIsUnknownInsideABody) {
   EXPECT_EQ(inferred(foreachOver(body("y = ?mystery(x); z = _copy(s); heads y, z"))),
             "[unknown_op] node 'loop' > body > inference cannot handle node 'y' (mystery): the operator 'mystery' is "
             "unknown");
-  EXPECT_EQ(
-      inferred(
-          foreachOver(body("p = _zeros {shape=(0,)}; y = Concat(x, p) {num_args=2, dim=0}; z = _copy(s); heads y, z"))),
-      "[infer_missing] node 'loop' > body > shape of node 'p' (_zeros) is known only as (?,) after inference of operator "
-      "'_zeros'");
+  EXPECT_EQ(inferred(foreachOver(
+                body("p = _zeros {shape=(0,)}; y = Concat(x, p) {num_args=2, dim=0}; z = _copy(s); heads y, z"))),
+            "[infer_missing] node 'loop' > body > shape of node 'p' (_zeros) is known only as (?,) after inference "
+            "of operator '_zeros'");
 }
 
 TEST(ControlFlowErrors, BadLocationLists) {

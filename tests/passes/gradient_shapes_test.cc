@@ -73,9 +73,9 @@ TEST(GradientShapes, INF_10_E_57_WideningThatIsNotUndone) {
   ShapeContext context;
   Graph graph = context.gradient("y = widen(x)", {"x"});
   const NodeId x = nodeNamed(graph, "x");
-  EXPECT_EQ(
-      context.outcome(graph, {{{x, {2}}}, {{x, DType::Float16}}}),
-      "[grad_shape] the gradient of 'x', output 0 of node '_head_grad_0' (ones_like), has type float32, expected float16");
+  EXPECT_EQ(context.outcome(graph, {{{x, {2}}}, {{x, DType::Float16}}}),
+            "[grad_shape] the gradient of 'x', output 0 of node '_head_grad_0' (ones_like), has type float32, "
+            "expected float16");
   EXPECT_EQ(context.outcome(graph, {{{x, {2}}}, {{x, DType::Float32}}}), "success");
 }
 

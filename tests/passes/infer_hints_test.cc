@@ -118,8 +118,8 @@ TEST(InferHints, E_53_HintsForWhatIsNoVariable) {
 
 // A state as large as the batch the file was annotated for says nothing about a run with another batch.
 TEST(InferHints, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
-  TestGraph g(
-      "x = var; s = var; w = var; y = dot(x, w); z = elemwise_add(y, y); t = test_split3(s); u = dot(t, z) {transpose_a=True}");
+  TestGraph g("x = var; s = var; w = var; y = dot(x, w); z = elemwise_add(y, y); t = test_split3(s); "
+              "u = dot(t, z) {transpose_a=True}");
   InferRequest whole{{{g.at("x").node, {2, 3}}, {g.at("w").node, {3, 4}}, {g.at("s").node, {6, 5}}}, {}};
   const Graph annotated = annotate(g, cantFail(infer(g.context, g, whole, {})));
   const InferRequest part{{{g.at("x").node, {7, 3}}, {g.at("w").node, {3, 4}}}, {}};

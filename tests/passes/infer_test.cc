@@ -225,10 +225,9 @@ Expected<Inference> withBackwardNode(TestGraph &g, StringRef op, StringRef forwa
 
 TEST(Infer, INF_08_E_56_BackwardNodeOfAnotherOperator) {
   TestGraph g("x = var {__shape__=(6,)}; y = elemwise_mul(x, x)");
-  EXPECT_EQ(
-      describeError(withBackwardNode(g, "_backward_copy", "y", {g.at("x")})),
-      "[backward_match] node 'wrong' (_backward_copy) has node 'y' (elemwise_mul) as its forward node, whose gradient has no such "
-      "operator");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_copy", "y", {g.at("x")})),
+            "[backward_match] node 'wrong' (_backward_copy) has node 'y' (elemwise_mul) as its forward node, whose "
+            "gradient has no such operator");
 }
 
 TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherShape) {
@@ -268,9 +267,9 @@ TEST(Infer, INF_08_E_55_ForwardNodeThatLearnsItsShapeLater) {
 
 TEST(Infer, IR_19_E_56_BackwardNodeWithOtherAttributes) {
   TestGraph g("x = var {__shape__=(2,3)}; y = tile(x) {reps=(2,1)}");
-  EXPECT_EQ(
-      describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
-      "[backward_match] node 'wrong' (_backward_tile) has reps=(1, 2), the gradient of node 'y' (tile) has reps=(2, 1)");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
+            "[backward_match] node 'wrong' (_backward_tile) has reps=(1, 2), "
+            "the gradient of node 'y' (tile) has reps=(2, 1)");
   EXPECT_EQ(
       describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "[2, 1]"}, {"note", "mine"}})),
       "success")
@@ -279,9 +278,9 @@ TEST(Infer, IR_19_E_56_BackwardNodeWithOtherAttributes) {
 
 TEST(Infer, IR_19_E_56_BackwardNodeOfAnOperatorWithoutGradient) {
   TestGraph g("x = var {__shape__=(2,3)}; y = ones_like(x)");
-  EXPECT_EQ(
-      describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
-      "[backward_match] node 'wrong' (_backward_tile) has node 'y' (ones_like) as its forward node, whose gradient has no such operator");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
+            "[backward_match] node 'wrong' (_backward_tile) has node 'y' (ones_like) as its forward node, "
+            "whose gradient has no such operator");
 }
 
 TEST(Infer, E_50_MoreBytesThanATensorMayHave) {
@@ -295,10 +294,9 @@ TEST(Infer, E_50_MoreBytesThanATensorMayHave) {
 
 TEST(Infer, E_50_ShapesThatNoTensorCanHave) {
   TestGraph g("x = var {__shape__=(4294967296,4294967296)}; y = exp(x)");
-  EXPECT_EQ(
-      describeError(infer(g.context, g, {}, {})),
-      "[infer_conflict] variable 'x' is given the shape (4294967296,4294967296), expected dimensions from 0 and at most "
-      "2^48 elements");
+  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
+            "[infer_conflict] variable 'x' is given the shape (4294967296,4294967296), expected dimensions from 0 "
+            "and at most 2^48 elements");
   TestGraph negative("x = var {__shape__=(2,-5)}; y = exp(x)");
   EXPECT_EQ(
       describeError(infer(negative.context, negative, {}, {})),

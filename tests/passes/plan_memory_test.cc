@@ -162,9 +162,9 @@ TEST(PlanMemory, MEM_01_PlanAsGraphAttributes) {
 }
 
 TEST(PlanMemory, MEM_14_ASK_12_LiveBytesOfEveryNode) {
-  Planned p(
-      "x = var {__shape__=(16,)}; a = exp(x); b = tile(a) {reps=3}; c = sum(a); y = elemwise_add(b, b); z = exp(c); heads y, z",
-      false);
+  Planned p("x = var {__shape__=(16,)}; a = exp(x); b = tile(a) {reps=3}; c = sum(a); y = elemwise_add(b, b); "
+            "z = exp(c); heads y, z",
+            false);
   std::vector<int64_t> live;
   for (StringRef name : {"x", "a", "b", "y", "c", "z"}) live.push_back(p.plan.liveBytes[p.g.at(name).node.value]);
   // +a +b -b(y) +c -a -c
@@ -175,8 +175,8 @@ TEST(PlanMemory, MEM_14_ASK_12_LiveBytesOfEveryNode) {
 }
 
 TEST(PlanMemory, MEM_14_ThePlanOfTheBackwardPartAlone) {
-  Planned p(
-      "x = var {__shape__=(16,)}; w = var {__shape__=(16,)}; a = exp(x); b = tanh(a); y = elemwise_mul(b, w); z = exp(y); q = relu(z); heads q");
+  Planned p("x = var {__shape__=(16,)}; w = var {__shape__=(16,)}; a = exp(x); b = tanh(a); y = elemwise_mul(b, w); "
+            "z = exp(y); q = relu(z); heads q");
   PlanOptions options = p.options;
   options.steps.begin = p.g.at("y").node.value;
   MemoryPlan plan = cantFail(planMemory(p.g.context, p.g, p.inference, p.requests, options));
@@ -315,10 +315,9 @@ TEST(PlanMemory, SumsOfBytesThatDoNotFitAreRefused) {
   }
   TestGraph g(text + "heads " + heads);
   Inference inference = cantFail(infer(g.context, g, {}, {}));
-  EXPECT_EQ(
-      describeError(planMemory(g.context, g, inference, countRequests(g, {}), PlanOptions())),
-      "[too_large] the tensors of the graph up to variable 'v16384' have more than 2^62 bytes together, which no memory "
-      "plan can hold");
+  EXPECT_EQ(describeError(planMemory(g.context, g, inference, countRequests(g, {}), PlanOptions())),
+            "[too_large] the tensors of the graph up to variable 'v16384' have more than 2^62 bytes together, which "
+            "no memory plan can hold");
 }
 
 TEST(PlanMemory, AWorkspaceThatDoesNotFitIsRefused) {

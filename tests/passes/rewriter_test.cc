@@ -31,7 +31,8 @@ constexpr StringLiteral kGraph = R"j({"nodes": [
   {"op": "tanh", "name": "t", "attrs": {"__origin__": "5"}, "inputs": [[3, 1, 0]], "control_deps": [2]},
   {"op": "sin_of_vendor", "name": "s", "inputs": [[4, 0, 0]], "control_deps": [4]}],
  "arg_nodes": [0, 1], "heads": [[5, 0, 0], [3, 0, 0], [5, 0, 0]],
- "attrs": {"dltype": ["list_str", ["x", "w", "e", "v0", "v1", "t", "s"]], "grad_constants": ["list_int", [2, 0, 4, 0]], "a": ["int", 1]}})j";
+ "attrs": {"dltype": ["list_str", ["x", "w", "e", "v0", "v1", "t", "s"]],
+  "grad_constants": ["list_int", [2, 0, 4, 0]], "a": ["int", 1]}})j";
 
 Graph readGraph(Context &context, StringRef text) { return cantFail(readJson(context, text, ReadOptions())).graph; }
 

@@ -165,13 +165,12 @@ TEST(UnrollForms, RET_08_WhatIsInsideDependsOnTheFormToo) {
 
 TEST(UnrollForms, CF_09_RET_08_TheFormDecidesABranch) {
   const Bindings bindings = {{"a", {2}, {1, 2}}};
-  for (
-      StringRef decision :
-      {"o = _ones() {shape=(1,)}; p = _in_training(o)",
-       "o = _ones() {shape=(1,)}; p = Dropout(o) {p=1}; "
-       "q = _rminus_scalar(p) {scalar=1}",
-       "o = _ones() {shape=(1,)}; m = _minus_scalar(o) {scalar=2}; "
-       "r = LeakyReLU(m) {act_type=rrelu, lower_bound=0, upper_bound=0}; p = _in_training(o); q = elemwise_add(r, p)"}) {
+  for (StringRef decision : {"o = _ones() {shape=(1,)}; p = _in_training(o)",
+                             "o = _ones() {shape=(1,)}; p = Dropout(o) {p=1}; "
+                             "q = _rminus_scalar(p) {scalar=1}",
+                             "o = _ones() {shape=(1,)}; m = _minus_scalar(o) {scalar=2}; "
+                             "r = LeakyReLU(m) {act_type=rrelu, lower_bound=0, upper_bound=0}; p = _in_training(o); "
+                             "q = elemwise_add(r, p)"}) {
     const Program program{decision.str(), branch(decision), bindings};
     EXPECT_EQ(valuesIn(true, program.graph, bindings)[0], (Doubles{10, 20})) << decision.str();
     EXPECT_EQ(valuesIn(false, program.graph, bindings)[0], (Doubles{100, 200})) << decision.str();

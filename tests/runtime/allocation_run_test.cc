@@ -38,7 +38,8 @@ SessionOptions optionsOf(Backend backend) {
 constexpr StringRef kConvolutions =
     "data = var {__shape__=(2,8,8,8)}; c = Convolution(data, c_weight, c_bias) {kernel=(3,3),num_filter=16,pad=(1,1)};"
     "b = BatchNorm(c, g, e, m, v) {fix_gamma=False}; r = Activation(b) {act_type=relu};"
-    "p = Pooling(r) {kernel=(2,2),stride=(2,2),pool_type=max}; c2 = Convolution(p, w2) {kernel=(1,1),num_filter=16,no_bias=True};"
+    "p = Pooling(r) {kernel=(2,2),stride=(2,2),pool_type=max}; "
+    "c2 = Convolution(p, w2) {kernel=(1,1),num_filter=16,no_bias=True};"
     "f = FullyConnected(c2, fw, fb) {num_hidden=5}; y = SoftmaxOutput(f, label)";
 
 class AllocationOnBackend : public ::testing::TestWithParam<Backend> {};

@@ -259,11 +259,11 @@ TEST(Executor, A_10_TheRunLoopDoesNotAllocate) {
 
 // The layers of a network and their gradients, on reference kernels: these allocate nothing either.
 TEST(Executor, A_10_NorDoTheReferenceKernelsOfANetwork) {
-  TestGraph g(
-      "x = var {__shape__=(4,3,8,8)}; c = Convolution(x, w, b) {kernel=(3,3), pad=(1,1), num_filter=5};"
-      "n = BatchNorm(c, gamma, beta, mean, var) {fix_gamma=False}; r = relu(n);"
-      "p = Pooling(r) {kernel=(2,2), stride=(2,2)}; d = Dropout(p) {p=0.3}; f = FullyConnected(d, fw, fb) {num_hidden=6};"
-      "s = SoftmaxOutput(f, label)");
+  TestGraph g("x = var {__shape__=(4,3,8,8)}; c = Convolution(x, w, b) {kernel=(3,3), pad=(1,1), num_filter=5};"
+              "n = BatchNorm(c, gamma, beta, mean, var) {fix_gamma=False}; r = relu(n);"
+              "p = Pooling(r) {kernel=(2,2), stride=(2,2)}; d = Dropout(p) {p=0.3}; "
+              "f = FullyConnected(d, fw, fb) {num_hidden=6};"
+              "s = SoftmaxOutput(f, label)");
   Graph graph = testing::gradientOf(g.context, g, {"x", "w", "b", "gamma", "beta", "fw", "fb"}, 1).graph;
   Bench bench(graph);
   bench.options.backend = Backend::Reference;
@@ -281,8 +281,8 @@ TEST(Executor, A_10_NorDoTheReferenceKernelsOfANetwork) {
 }
 
 TEST(Executor, HOOK_08_MonitorSeesNodesInOrderWithTheirValues) {
-  TestGraph g(
-      "x = var {__shape__=(1,)}; a = _plus_scalar(x) {scalar=1}; b = _plus_scalar(a) {scalar=1}; c = _plus_scalar(b) {scalar=1}");
+  TestGraph g("x = var {__shape__=(1,)}; a = _plus_scalar(x) {scalar=1}; b = _plus_scalar(a) {scalar=1}; "
+              "c = _plus_scalar(b) {scalar=1}");
   Doubles seen;
   Bench bench(g);
   bench.options.monitorUser = &seen;

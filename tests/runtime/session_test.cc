@@ -301,8 +301,8 @@ TEST(Init, RUN_04_DomainsOfTheReaders) {
 }
 
 TEST(Init, RUN_04_DefaultIsUniformByFanIn) {
-  TestGraph g(
-      "w = var {__shape__=(50,300)}; b = var {__shape__=(50,300)}; y = elemwise_mul(w, b); x = var {__shape__=(400,20)}; z = relu(x); heads y, z");
+  TestGraph g("w = var {__shape__=(50,300)}; b = var {__shape__=(50,300)}; y = elemwise_mul(w, b); "
+              "x = var {__shape__=(400,20)}; z = relu(x); heads y, z");
   Session session = initialised(g, 5);
   auto variance = [&](StringRef name, double bound) {
     double sum = 0;

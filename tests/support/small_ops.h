@@ -3,7 +3,7 @@
 
 #include "formats/json/reader.h"
 #include "ir/base/error.h"
-#include "tests/support/written.h"
+#include "tests/support/test_graph.h"
 
 #include <string>
 

@@ -1,6 +1,7 @@
 // The parser and printer of inline graphs. Tested by tests/passes/gradient/gradient_test.cc
 #include "tests/support/test_graph.h"
 
+#include "formats/json/writer.h"
 #include "ir/base/error.h"
 #include "ir/graph/graph_builder.h"
 #include "ops/registry.h"
@@ -192,6 +193,13 @@ bool isMxnets(const OpDef &op) {
   NodeKind kind;
   kind.op = &op;
   return kMxnetTarget.has(kind);
+}
+
+std::string written(const Graph &graph) {
+  std::string text;
+  raw_string_ostream os(text);
+  writeJson(os, graph);
+  return text;
 }
 
 size_t countOps(const Graph &graph, StringRef op) {

@@ -47,6 +47,8 @@ llvm::Expected<Graph> parseGraph(Context &context, llvm::StringRef text);
 std::string dump(const Graph &graph);
 /// The lines of `dump` for nodes from `first` on, and the heads from `firstHead` on.
 std::string dumpFrom(const Graph &graph, uint32_t first, size_t firstHead);
+/// What writeJson writes of it.
+std::string written(const Graph &graph);
 
 /// Number of nodes of an operator.
 size_t countOps(const Graph &graph, llvm::StringRef op);

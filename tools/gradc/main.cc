@@ -2,7 +2,6 @@
 // Nothing else in the project prints or exits. Tested by tests/tools/cli_test.cc
 #include "tools/gradc/file_clashes.h"
 
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/base/process_memory.h"

@@ -1,7 +1,7 @@
 // Tested by tests/formats/blocks/block_file_test.cc
 #include "formats/blocks/program/json_stream.h"
 
-#include "ir/base/escapes.h"
+#include "ir/base/printable.h"
 
 #include "llvm/Support/ConvertUTF.h"
 

@@ -4,9 +4,8 @@
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
 #include "ir/graph/graph_builder.h"
-#include "passes/order/requests.h"
-#include "passes/rewrite/placeholders.h"
 #include "passes/gradient/higher_order/higher_order.h"
+#include "passes/order/requests.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -21,7 +20,7 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
     return Failure(ErrorKind::UnknownOp, "operator '" + kind->spelling + "' is unknown, so its keep-list is unknown");
   GraphBuilder builder(context);
   SmallVector<Value, 8> heads;
-  const NodeId node = addOverVariables(builder, kind);
+  const NodeId node = builder.addOverVariables(kind);
   for (uint32_t o = 0; o < kind->numVisible; ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();

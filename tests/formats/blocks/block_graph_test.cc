@@ -2,7 +2,6 @@
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
 
 #include "formats/blocks/graph/block_gradient.h"
 #include "formats/blocks/ops/op_row.h"

@@ -316,9 +316,9 @@ TEST_F(GradientContract, MO_05_PlaceholdersEnterNoSumAndAreNobodysGradient) {
 
 TEST_F(GradientContract, E_40_ARuleAnswersForTheInputsThereAre) {
   Graph graph = parse("y = talkative(x)");
-  EXPECT_EQ(
-      error(graph, wrt(graph, {"x"})),
-      "[bad_gradient_rule] the gradient rule of operator 'talkative' gives the gradient of input 1, but the node has 1");
+  EXPECT_EQ(error(graph, wrt(graph, {"x"})),
+            "[bad_gradient_rule] the gradient rule of operator 'talkative' gives the gradient of input 1, "
+            "but the node has 1");
 }
 
 TEST_F(GradientContract, E_40_ARuleReadsTheInputsThereAre) {

@@ -56,9 +56,9 @@ Numbers valuesOf(const Built &built, const Bindings &bindings, size_t numForward
 // ---- choosing x (§7)
 
 TEST(GradientPaths, XS_05_NoneDoesNotExcuseWhatCanCarryNoGradient) {
-  TestGraph g(
-      "i = var {__dtype__=int32}; m = var {__stop_gradient__=True}; a = test_accumulate(m, s@1); f = Cast(i) {dtype=float32};"
-      "y = elemwise_add(a, f)");
+  TestGraph g("i = var {__dtype__=int32}; m = var {__stop_gradient__=True}; a = test_accumulate(m, s@1); "
+              "f = Cast(i) {dtype=float32};"
+              "y = elemwise_add(a, f)");
   Inference inference = cantFail(infer(g.context, g, {{{g.at("m").node, {2}}}, {}}, {}));
   for (UnusedPolicy policy : {UnusedPolicy::Error, UnusedPolicy::None, UnusedPolicy::Zeros}) {
     GradientOptions options = unusedIs(policy);
@@ -99,8 +99,8 @@ TEST(GradientPaths, XS_09_AnXOnTheWayToAnotherXDoesNotCutIt) {
 }
 
 TEST(GradientPaths, XS_11_MessagesCountFromOneAndName) {
-  TestGraph g(
-      "i = var {__dtype__=int32}; f = Cast(i) {dtype=float32}; a = test_accumulate(x, s@1); k = elemwise_add(a, f); u = exp(w); heads k, u");
+  TestGraph g("i = var {__dtype__=int32}; f = Cast(i) {dtype=float32}; a = test_accumulate(x, s@1); "
+              "k = elemwise_add(a, f); u = exp(w); heads k, u");
   Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {2}}, {g.at("w").node, {2}}}, {}}, {}));
   GradientOptions options;
   options.inference = &inference;
@@ -135,8 +135,8 @@ TEST(GradientPaths, ZERO_06_OneOutputOfThree) {
 
 // The set as a request takes it: entries of any output. What the file marks belongs to it without being named.
 TEST(GradientPaths, NG_01_MarkedVariablesJoinTheSet) {
-  TestGraph g(
-      "x = var; w = var {__stop_gradient__=True}; v = var {__stop_gradient__=False}; a = elemwise_mul(x, w); y = elemwise_mul(a, v)");
+  TestGraph g("x = var; w = var {__stop_gradient__=True}; v = var {__stop_gradient__=False}; a = elemwise_mul(x, w); "
+              "y = elemwise_mul(a, v)");
   AllTargets all = allTargets(g, nullptr);
   ASSERT_EQ(all.targets.size(), 2u);
   EXPECT_EQ(all.targets[0].x, g.at("x"));
@@ -194,8 +194,8 @@ TEST(GradientPaths, NG_03_WhatOneOperatorMakesOfUnwantedSides) {
 
 TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
   // u is not above y, v is not below x, q has no gradient, and nothing on the path reads the second output of s.
-  TestGraph g(
-      "s = test_split3(x); u = exp(s:1); v = tanh(w); q = test_part(v); k = elemwise_mul(s, q); y = relu(k); heads y, u");
+  TestGraph g("s = test_split3(x); u = exp(s:1); v = tanh(w); q = test_part(v); k = elemwise_mul(s, q); y = relu(k); "
+              "heads y, u");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), std::nullopt, ""}};
   EXPECT_EQ(build(g, request, GradientOptions()).text,
@@ -211,8 +211,8 @@ TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
 // Nothing is emitted that hangs on values no one produces, nor anything nothing reads: every generated node is reached
 // from a head along data edges or is a forward node some gradient waits for.
 TEST(GradientPaths, NG_08_ASK_22_NoLooseEnds) {
-  TestGraph g(
-      "s = test_split3(x); a = tanh(s); b = relu(s:1); c = elemwise_mul(a, w); k = elemwise_add(c, b); y = exp(k); z = sqrt(s:2); heads y, z");
+  TestGraph g("s = test_split3(x); a = tanh(s); b = relu(s:1); c = elemwise_mul(a, w); k = elemwise_add(c, b); "
+              "y = exp(k); z = sqrt(s:2); heads y, z");
   for (std::vector<StringRef> cut :
        std::vector<std::vector<StringRef>>{{}, {"b"}, {"c"}, {"z", "a"}, {"k"}, {"s:1", "w"}}) {
     Built built = build(g, cutting(g, {"x"}, cut), unusedIs(UnusedPolicy::None));
@@ -246,8 +246,8 @@ TEST(GradientPaths, NG_09_ASecondCallAddsWhatItFeeds) {
 
 // The gradients of what is kept have the same bits, whatever else is requested.
 TEST(GradientPaths, NG_10_PruningKeepsEveryBit) {
-  TestGraph g(
-      "a = tanh(x); b = exp(w); c = elemwise_mul(a, b); d = sigmoid(c); e = elemwise_mul(d, a); f = elemwise_mul(e, v); y = log(f)");
+  TestGraph g("a = tanh(x); b = exp(w); c = elemwise_mul(a, b); d = sigmoid(c); e = elemwise_mul(d, a); "
+              "f = elemwise_mul(e, v); y = log(f)");
   Bindings bindings{{"x", Array(0.3)}, {"w", Array(0.7)}, {"v", Array(1.9)}};
   Built all = build(g, wrt(g, {"x", "w", "v"}), GradientOptions());
   Numbers whole = valuesOf(all, bindings, 1);

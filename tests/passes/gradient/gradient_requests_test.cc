@@ -212,8 +212,8 @@ TEST(GradientRequests, RC_02_ValuesLiveUntilTheirLastPosition) {
 TEST(GradientRequests, RC_06_ASK_14_ForwardValuesMakeRoomForGradients) {
   // Six layers, each of which keeps its output: no forward value outlives its last backward reader, so the arena holds
   // the kept values and two gradients at a time, never all of them.
-  TestGraph g(
-      "x = var {__shape__=(1024,)}; a = exp(x); b = exp(a); c = exp(b); d = exp(c); e = exp(d); f = exp(e); y = sum(f)");
+  TestGraph g("x = var {__shape__=(1024,)}; a = exp(x); b = exp(a); c = exp(b); d = exp(c); e = exp(d); f = exp(e); "
+              "y = sum(f)");
   Graph graph = build(g, testing::wrt(g, {"x"})).graph;
   Prepared p(graph, {Request::Write, Request::Write}, false);
   int64_t all = 0;

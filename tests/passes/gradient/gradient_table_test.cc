@@ -145,9 +145,9 @@ TEST(GradientTable, E_35_MalformedTableIsNotDifferentiated) {
   const Graph first = gradientOf(g.context, g, {"x"}, 1).graph;
   GraphAttrs attrs = graphAttrsOf(first);
   attrs.erase("grad_order");
-  EXPECT_EQ(
-      describeError(buildGradient(g.context, withGraphAttrs(first, attrs), wrt(first, {"x"}), {})),
-      "[graph_attr] graph attribute 'grad_order' is missing or malformed, expected a list_int with one element per head (2)");
+  EXPECT_EQ(describeError(buildGradient(g.context, withGraphAttrs(first, attrs), wrt(first, {"x"}), {})),
+            "[graph_attr] graph attribute 'grad_order' is missing or malformed, "
+            "expected a list_int with one element per head (2)");
 }
 
 TEST(GradientTable, CLI_02_ASK_07_GradientAlone) {

@@ -176,9 +176,9 @@ TEST_F(Gradcheck, RUN_03_KinksAreHeldOnTheirPiece) {
 
 TEST_F(Gradcheck, RUN_03_WholeNumbersNeedNoPiece) {
   // What is computed from integers alone never varies; pieces compute in floating types.
-  Graph graph = parse(
-      "i = var {__shape__=(3,), __dtype__=int64}; m = broadcast_maximum(i, i); r = abs(m); t = clip(r) {a_min=0, a_max=9};"
-      "x = var {__shape__=(3,)}; c = Cast(t) {dtype=float32}; y = elemwise_mul(c, x); heads y");
+  Graph graph = parse("i = var {__shape__=(3,), __dtype__=int64}; m = broadcast_maximum(i, i); r = abs(m); "
+                      "t = clip(r) {a_min=0, a_max=9};"
+                      "x = var {__shape__=(3,)}; c = Cast(t) {dtype=float32}; y = elemwise_mul(c, x); heads y");
   GradcheckReport report = check(graph);
   EXPECT_TRUE(report.passed());
   EXPECT_EQ(report.held.pieces, 0u);

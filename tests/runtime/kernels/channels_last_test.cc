@@ -22,7 +22,8 @@ struct Layer {
 const Layer kLayers[] = {
     {"depthwise", "Convolution(a, w, b) {kernel=(3,3), pad=(1,1), num_filter=32, num_group=32}", true, 8},
     {"depthwise, strided and dilated",
-     "Convolution(a, w) {kernel=(3,2), stride=(2,1), dilate=(1,2), pad=(2,1), num_filter=32, num_group=32, no_bias=True}",
+     "Convolution(a, w) {kernel=(3,2), stride=(2,1), dilate=(1,2), pad=(2,1), num_filter=32, num_group=32, "
+     "no_bias=True}",
      false, 8},
     {"depthwise of one pixel", "Convolution(a, w, b) {kernel=(1,1), num_filter=32, num_group=32}", true, 8},
     {"depthwise of 32 taps", "Convolution(a, w, b) {kernel=(4,8), num_filter=32, num_group=32}", true, 8},

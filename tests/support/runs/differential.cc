@@ -5,7 +5,6 @@
 #include "tests/support/drawn/jets.h"
 #include "tests/support/runs/measure.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -25,10 +25,10 @@ inline double secondsOf(llvm::function_ref<void()> work) {
   return best;
 }
 
-/// Sixteen times as much may take 40 times as long: 16, and what a larger graph loses in the caches, which has been up to
-/// 31 on a machine with busy neighbours. n^1.33 would be 40 times, a square 256 times. What else runs on the machine may
-/// take the caches or the processor away from one of the two, so they are measured one after the other until it holds, or
-/// an eighth attempt fails.
+/// Sixteen times as much may take 40 times as long: 16, and what a larger graph loses in the caches, which has been up
+/// to 31 on a machine with busy neighbours. n^1.33 would be 40 times, a square 256 times. What else runs on the machine
+/// may take the caches or the processor away from one of the two, so they are measured one after the other until it
+/// holds, or an eighth attempt fails.
 inline constexpr double kMostTimes = 40;
 
 inline void expectLinear(uint32_t n, llvm::function_ref<double(uint32_t)> secondsFor) {

@@ -6,6 +6,7 @@
 #include "ir/graph/bodies.h"
 #include "ir/rules/verify.h"
 #include "ops/registry.h"
+#include "passes/gradient/higher_order/higher_order.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/order/order_mutation.h"
 #include "passes/unroll/unroll.h"
@@ -14,8 +15,6 @@
 #include "tests/support/runs/draw_schedule.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
-#include "tests/support/written.h"
-#include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

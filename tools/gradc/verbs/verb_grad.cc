@@ -1,6 +1,5 @@
 // `gradc grad`: the gradient of a graph, as a graph. Tested by tests/tools/cli_test.cc and testdata/cli.
 #include "tools/gradc/common/gradient_flags.h"
-#include "tools/gradc/common/variable_hints.h"
 #include "tools/gradc/verbs/block_grad.h"
 #include "tools/gradc/verbs/verbs.h"
 
@@ -12,6 +11,7 @@
 #include "passes/gradient/higher_order/higher_order.h"
 #include "passes/gradient/higher_order/retain_inside.h"
 #include "passes/gradient/higher_order/mark_inside.h"
+#include "passes/inference/carry.h"
 #include "passes/lowering/lower_to.h"
 #include "passes/targets/target.h"
 
@@ -49,7 +49,7 @@ Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
   tool.diagnostics.setCurrent(*lowered);
   if (target == &kMxnetTarget) noteLoopsThatMustEnd(tool, graph);
   if (!hasHints) return lowered;
-  Expected<Inference> again = inferPartly(tool, *lowered, variablesOf(graph, *inference, *lowered));
+  Expected<Inference> again = inferPartly(tool, *lowered, knownVariables(graph, *inference, *lowered));
   if (!again) return again.takeError();
   return annotate(*lowered, *again);
 }

@@ -1,8 +1,8 @@
 // `gradc opt`: passes that a user requests by name. Tested by tests/tools/cli_test.cc
-#include "tools/gradc/common/variable_hints.h"
 #include "tools/gradc/verbs/verbs.h"
 
 #include "ops/registry.h"
+#include "passes/inference/carry.h"
 #include "passes/unroll/unroll.h"
 
 #include "ir/base/error.h"
@@ -36,7 +36,7 @@ Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, con
   const bool hasNotes = !graph.table().entries.shapes.empty() || !hints.shapes.empty() || !hints.dtypes.empty();
   if (!hasNotes) return made->graph;
   // The nodes have changed, and the slices of a replaced loop no longer determine the shapes of its operands.
-  Expected<Inference> again = inferPartly(tool, made->graph, variablesOf(graph, *known, made->graph));
+  Expected<Inference> again = inferPartly(tool, made->graph, knownVariables(graph, *known, made->graph));
   if (!again) return again.takeError();
   return annotate(made->graph, *again);
 }

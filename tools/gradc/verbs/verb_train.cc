@@ -4,7 +4,6 @@
 #include "tools/gradc/verbs/verbs.h"
 
 #include "formats/json/writer.h"
-#include "ir/base/count_of.h"
 #include "ir/base/error.h"
 #include "passes/lowering/lower_to.h"
 
