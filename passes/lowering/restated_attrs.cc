@@ -12,9 +12,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-bool hasShape(const NodeKind &kind) {
-  return !kind.isVariable() && kind.op->shape &&
-         any_of(kind.op->attrs, [](const AttrSpec &attr) { return attr.key == "shape"; });
+/// The attribute that gives the shape of the output; null if there is none.
+const AttrSpec *shapeAttr(const NodeKind &kind) {
+  if (kind.isVariable() || !kind.op->shape) return nullptr;
+  const auto *at = find_if(kind.op->attrs, [](const AttrSpec &attr) { return attr.givesShape; });
+  return at == kind.op->attrs.end() ? nullptr : at;
 }
 
 class ShapesFromReaders {
@@ -48,7 +50,7 @@ class ShapesFromReaders {
   // MXNet has no spelling for a shape without axes or elements.
   bool comesFromReaders(NodeId n) {
     const NodeKind &kind = graph.kind(n);
-    if (!hasShape(kind) || !known.isKnownShape(graph.firstEntry(n))) return false;
+    if (!shapeAttr(kind) || !known.isKnownShape(graph.firstEntry(n))) return false;
     return !dimsOf(n).empty() && !is_contained(dimsOf(n), 0) && !determines(kind, n);
   }
 
@@ -66,7 +68,8 @@ class ShapesFromReaders {
     std::string text;
     raw_string_ostream os(text);
     printAttr(os, dimsOf(was));
-    Expected<KindRef> made = ctx.kindLike(*kind, ctx.withAttrs(kind->attrs, AttrText{"shape", os.str()}), kind->bodies);
+    const AttrText given{shapeAttr(*kind)->key, os.str()};
+    Expected<KindRef> made = ctx.kindLike(*kind, ctx.withAttrs(kind->attrs, given), kind->bodies);
     if (made && !determines(**made, was)) return kind;
     return made;
   }
@@ -80,7 +83,7 @@ class ShapesFromReaders {
 }  // namespace
 
 Expected<Graph> restateShapes(Context &context, const Graph &graph, const Inference &known, const Rewritten &lowered) {
-  if (none_of(graph.kinds(), [](const KindRef &kind) { return hasShape(*kind); })) return lowered.graph;
+  if (none_of(graph.kinds(), [](const KindRef &kind) { return shapeAttr(*kind); })) return lowered.graph;
   return ShapesFromReaders(context, graph, known).run(lowered);
 }
 
