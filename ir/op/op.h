@@ -283,20 +283,25 @@ std::string outputName(const NodeKind &kind, size_t index);
 /// `in operator op(name="n", k="v", …)`, the end of every attribute error.
 std::string describeAttrs(llvm::StringRef opName, llvm::StringRef nodeName, const Attrs &attrs);
 
-/// Operators that passes must be able to make without naming them.
+/// Operators that passes must be able to make without naming them, or their attributes: functions yield kinds of
+/// nodes.
 struct WellKnownOps {
-  const OpDef *zerosLike = nullptr;         // zeros_like(x)
-  const OpDef *onesLike = nullptr;          // ones_like(x)
-  const OpDef *zerosPlaceholder = nullptr;  // _zeros_without_dtype(): zero gradient of a hidden output
-  const OpDef *copy = nullptr;              // _copy(x)
-  const OpDef *identityLike = nullptr;      // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
-  const OpDef *sum = nullptr;               // ElementWiseSum(x0, …), attribute num_args
-  const OpDef *add = nullptr;               // _grad_add(x, y)
-  const OpDef *tap = nullptr;               // _gradient_tap(x): GradientRequest::taps
+  using Kind = llvm::Expected<std::shared_ptr<const NodeKind>>;
+
+  const OpDef *zerosLike = nullptr;                    // zeros_like(x)
+  const OpDef *onesLike = nullptr;                     // ones_like(x)
+  const OpDef *zerosPlaceholder = nullptr;             // _zeros_without_dtype(): zero gradient of a hidden output
+  const OpDef *copy = nullptr;                         // _copy(x)
+  const OpDef *identityLike = nullptr;                 // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
+  const OpDef *sum = nullptr;                          // ElementWiseSum(x0, …)
+  const OpDef *add = nullptr;                          // _grad_add(x, y)
+  const OpDef *tap = nullptr;                          // _gradient_tap(x): GradientRequest::taps
+  Kind (*sumOf)(Context &, size_t count) = nullptr;    // `sum` of that many operands
+  Kind (*scaled)(Context &, double factor) = nullptr;  // _mul_scalar(x)
   /// The kind of a node that adds stacks of a loop that may end early, in the rows of executed steps alone: it reads
   /// the number of steps, then `count` stacks of `length` rows, or of any number if that is kUnknownDim. Null: stacks
   /// are added whole.
-  llvm::Expected<std::shared_ptr<const NodeKind>> (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
+  Kind (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.
