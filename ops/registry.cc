@@ -4,6 +4,7 @@
 #include "ops/control/scan.h"
 #include "ops/kit/families.h"
 #include "ops/kit/primitives.h"
+#include "ops/optimizer/optimizer_ops.h"
 
 #include "ir/op/attr_spec.h"
 
@@ -63,6 +64,7 @@ void registerBuiltinOps(OpRegistry &registry) {
       .sumOf = sumOf,
       .scaled = scaledBy,
       .sumOfRows = sumOfRows,
+      .optimizers = std::make_shared<OptimizerOps>(builtinOptimizerOps(registry)),
   };
 }
 

@@ -24,6 +24,7 @@ namespace gradc {
 
 struct OpDef;
 struct BodyFlow;
+struct OptimizerOps;
 class Context;
 class Graph;
 class GradRule;
@@ -302,6 +303,7 @@ struct WellKnownOps {
   /// the number of steps, then `count` stacks of `length` rows, or of any number if that is kUnknownDim. Null: stacks
   /// are added whole.
   Kind (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
+  std::shared_ptr<const OptimizerOps> optimizers;  // ir/op/optimizer_ops.h
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.
