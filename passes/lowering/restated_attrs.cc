@@ -1,6 +1,7 @@
 #include "passes/lowering/restated_attrs.h"
 
 #include "ir/base/dense_map.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/inference.h"
 #include "passes/inference/carry.h"
 
@@ -98,7 +99,7 @@ Expected<Graph> keepHeadNames(Context &context, const Graph &before, const Graph
     if (lowered.isVariable(head.node) || lowered.listedName(head) == name) continue;
     KindRef &kind = kinds[head.node.value];
     if (!kind) kind = lowered.kindHandle(head.node);
-    const std::string key = ("__output" + Twine(head.index) + "_name__").str();
+    const std::string key = outputNameKey(head.index);
     Expected<KindRef> named =
         context.kindLike(*kind, context.withAttrs(kind->attrs, AttrText{key, name}), kind->bodies);
     if (!named) return named.takeError();
