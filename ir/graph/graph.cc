@@ -2,6 +2,7 @@
 #include "ir/graph/graph.h"
 
 #include "ir/base/dense_map.h"
+#include "ir/op/hidden_keys.h"
 
 using namespace llvm;
 
@@ -18,8 +19,7 @@ std::string Graph::listedName(Value v) const {
   StringRef nodeName = name(v.node);
   if (isVariable(v.node)) return nodeName.str();
   const NodeKind &k = kind(v.node);
-  if (std::optional<StringRef> stated = k.attrs.get(("__output" + Twine(v.index) + "_name__").str()))
-    return stated->str();
+  if (std::optional<StringRef> stated = k.attrs.get(outputNameKey(v.index))) return stated->str();
   // An operator's output names are used if it lists several; a single output is plain `output`.
   std::string port = k.op->outputs.names.count > 1 || k.numOutputs == 1 || k.numVisible == 1
                          ? outputName(k, v.index)

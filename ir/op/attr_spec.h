@@ -74,6 +74,7 @@ struct AttrSpec {
   llvm::ArrayRef<llvm::StringRef> choices;
   double lowest = -HUGE_VAL, highest = HUGE_VAL;  // inclusive range of numbers, and of every element of a list
   bool isRequired = false;
+  bool givesShape = false;  // of the output, where its operator's inputs leave it open
   bool (*parse)(const AttrSpec &self, llvm::StringRef text, ParamsArena &arena, void *params) = nullptr;
   void (*print)(const AttrSpec &self, llvm::raw_ostream &os, const void *params) = nullptr;
   bool (*isInRange)(const AttrSpec &self, const void *params) = nullptr;  // null: any value that parses
@@ -87,6 +88,11 @@ struct AttrSpec {
   constexpr AttrSpec atMost(double high) const {
     AttrSpec copy = *this;
     copy.highest = high;
+    return copy;
+  }
+  constexpr AttrSpec givingShape() const {
+    AttrSpec copy = *this;
+    copy.givesShape = true;
     return copy;
   }
 };

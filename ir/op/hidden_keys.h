@@ -3,6 +3,9 @@
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+
+#include <string>
 
 namespace gradc {
 
@@ -21,6 +24,9 @@ inline constexpr llvm::StringLiteral kSavedKey = "__saved__";
 inline constexpr llvm::StringLiteral kShapeKey = "__shape__", kDTypeKey = "__dtype__", kStorageKey = "__storage_type__",
                                      kInitKey = "__init__", kRateFactorKey = "__lr_mult__",
                                      kDecayFactorKey = "__wd_mult__";
+
+/// The name that a file lists for an output of a node.
+inline std::string outputNameKey(uint32_t output) { return ("__output" + llvm::Twine(output) + "_name__").str(); }
 
 /// What generated nodes inherit (NAME-11): device and scope.
 inline constexpr llvm::StringLiteral kInheritedKeys[] = {"__ctx_group__", "__profiler_scope__"};

@@ -24,6 +24,7 @@ namespace gradc {
 
 struct OpDef;
 struct BodyFlow;
+struct OptimizerOps;
 class Context;
 class Graph;
 class GradRule;
@@ -283,27 +284,39 @@ std::string outputName(const NodeKind &kind, size_t index);
 /// `in operator op(name="n", k="v", …)`, the end of every attribute error.
 std::string describeAttrs(llvm::StringRef opName, llvm::StringRef nodeName, const Attrs &attrs);
 
-/// Operators that passes must be able to make without naming them.
+/// Operators that passes must be able to make without naming them, or their attributes: functions yield kinds of
+/// nodes.
 struct WellKnownOps {
-  const OpDef *zerosLike = nullptr;         // zeros_like(x)
-  const OpDef *onesLike = nullptr;          // ones_like(x)
-  const OpDef *zerosPlaceholder = nullptr;  // _zeros_without_dtype(): zero gradient of a hidden output
-  const OpDef *copy = nullptr;              // _copy(x)
-  const OpDef *identityLike = nullptr;      // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
-  const OpDef *sum = nullptr;               // ElementWiseSum(x0, …), attribute num_args
-  const OpDef *add = nullptr;               // _grad_add(x, y)
-  const OpDef *tap = nullptr;               // _gradient_tap(x): GradientRequest::taps
+  using Kind = llvm::Expected<std::shared_ptr<const NodeKind>>;
+
+  const OpDef *zerosLike = nullptr;                    // zeros_like(x)
+  const OpDef *onesLike = nullptr;                     // ones_like(x)
+  const OpDef *zerosPlaceholder = nullptr;             // _zeros_without_dtype(): zero gradient of a hidden output
+  const OpDef *copy = nullptr;                         // _copy(x)
+  const OpDef *identityLike = nullptr;                 // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
+  const OpDef *sum = nullptr;                          // ElementWiseSum(x0, …)
+  const OpDef *add = nullptr;                          // _grad_add(x, y)
+  const OpDef *tap = nullptr;                          // _gradient_tap(x): GradientRequest::taps
+  Kind (*sumOf)(Context &, size_t count) = nullptr;    // `sum` of that many operands
+  Kind (*scaled)(Context &, double factor) = nullptr;  // _mul_scalar(x)
   /// The kind of a node that adds stacks of a loop that may end early, in the rows of executed steps alone: it reads
   /// the number of steps, then `count` stacks of `length` rows, or of any number if that is kUnknownDim. Null: stacks
   /// are added whole.
-  llvm::Expected<std::shared_ptr<const NodeKind>> (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
+  Kind (*sumOfRows)(Context &, size_t count, int64_t length) = nullptr;
+  std::shared_ptr<const OptimizerOps> optimizers;  // ir/op/optimizer_ops.h
 };
 
-/// Operators that split a tensor into rows and stack rows, for passes that unroll loops.
+/// Operators that split a tensor into rows and stack rows, for passes that unroll loops, as kinds of nodes. A row
+/// is an element of axis 0.
 struct RowOps {
-  const OpDef *split = nullptr;  // SliceChannel(x; num_outputs, axis, squeeze_axis)
-  const OpDef *stack = nullptr;  // stack(x0, …; num_args, axis)
-  const OpDef *full = nullptr;   // _full(; shape, dtype, value)
+  using Kind = WellKnownOps::Kind;
+
+  /// All rows of x, with or without the axis: SliceChannel(x).
+  Kind (*split)(Context &, int64_t count, bool dropsAxis) = nullptr;
+  /// Rows without the axis as one tensor: stack(x0, …).
+  Kind (*stack)(Context &, size_t count) = nullptr;
+  /// One number throughout: _full().
+  Kind (*full)(Context &, Dims shape, DType type, int64_t value) = nullptr;
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.

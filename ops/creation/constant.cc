@@ -68,7 +68,7 @@ constexpr AttrSpec valuesAttr() {
 
 constexpr AttrSpec kConstantAttrs[] = {
     required<&ConstantParams::dtype>("dtype", "element type"),
-    required<&ConstantParams::shape>("shape", "shape; () is a scalar").atLeast(0),
+    required<&ConstantParams::shape>("shape", "shape; () is a scalar").atLeast(0).givingShape(),
     valuesAttr(),
 };
 

@@ -14,7 +14,8 @@ namespace gradc {
 template <class P>
 constexpr AttrSpec kShapeAttr =
     attr<&P::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension")
-        .atLeast(kUnknownDim);
+        .atLeast(kUnknownDim)
+        .givingShape();
 template <class P>
 constexpr AttrSpec kDeviceAttr = attr<&P::device>("ctx", "", "device, as the file spells it; not used");
 template <class P> constexpr AttrSpec kDTypeAttr = attr<&P::dtype>("dtype", "float32", "element type");

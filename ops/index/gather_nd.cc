@@ -23,7 +23,7 @@ struct ScatterShapeParams {
   Dims shape;
 };
 constexpr AttrSpec kScatterShapeAttrs[] = {
-    required<&ScatterShapeParams::shape>("shape", "shape of the result").atLeast(0)};
+    required<&ScatterShapeParams::shape>("shape", "shape of the result").atLeast(0).givingShape()};
 
 struct OptionalShapeParams {
   std::optional<Dims> shape;
@@ -31,7 +31,8 @@ struct OptionalShapeParams {
 constexpr AttrSpec kOptionalShapeAttrs[] = {
     attr<&OptionalShapeParams::shape>("shape", "None",
                                       "shape of the result; None: that of the data of the forward node")
-        .atLeast(0)};
+        .atLeast(0)
+        .givingShape()};
 
 enum class Reduction : uint8_t { None, Add };
 constexpr StringRef kReductions[] = {"none", "add"};

@@ -29,7 +29,9 @@ struct BroadcastToParams {
   Dims shape;
 };
 constexpr AttrSpec kBroadcastToAttrs[] = {
-    attr<&BroadcastToParams::shape>("shape", "()", "lengths, one for each axis of data; 0: unchanged").atLeast(0),
+    attr<&BroadcastToParams::shape>("shape", "()", "lengths, one for each axis of data; 0: unchanged")
+        .atLeast(0)
+        .givingShape(),
 };
 
 Error checkBroadcastAxis(const OpDef &, void *params) {

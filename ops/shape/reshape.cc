@@ -33,7 +33,8 @@ constexpr AttrSpec kReshapeAttrs[] = {
         "shape", "()",
         "dimensions, read along data's: 0 copies one, -1 is inferred from the others, -2 copies "
         "the rest, -3 merges two, -4 splits one into the two that follow")
-        .atLeast(kSplit),
+        .atLeast(kSplit)
+        .givingShape(),
     attr<&ReshapeParams::reverse>("reverse", "False", "whether to read both from the last axis on"),
     attr<&ReshapeParams::targetShape>("target_shape", "()", "legacy, where shape is empty: dimensions, 0 is inferred")
         .atLeast(0),

@@ -123,8 +123,7 @@ KindId Accumulators::sumKind(size_t n) {
   if (sumKinds.size() <= n) sumKinds.resize(n + 1);
   if (!sumKinds[n].isValid()) {
     Context &ctx = builder.context();
-    std::string count = std::to_string(n);
-    sumKinds[n] = cantFail(builder.kindId(*ctx.ops.wellKnown.sum, ctx.attrs(AttrText{"num_args", count})));
+    sumKinds[n] = builder.kindId(cantFail(ctx.ops.wellKnown.sumOf(ctx, n)));
   }
   return sumKinds[n];
 }

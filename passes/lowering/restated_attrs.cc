@@ -1,6 +1,7 @@
 #include "passes/lowering/restated_attrs.h"
 
 #include "ir/base/dense_map.h"
+#include "ir/op/hidden_keys.h"
 #include "ir/rules/inference.h"
 #include "passes/inference/carry.h"
 
@@ -12,9 +13,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-bool hasShape(const NodeKind &kind) {
-  return !kind.isVariable() && kind.op->shape &&
-         any_of(kind.op->attrs, [](const AttrSpec &attr) { return attr.key == "shape"; });
+/// The attribute that gives the shape of the output; null if there is none.
+const AttrSpec *shapeAttr(const NodeKind &kind) {
+  if (kind.isVariable() || !kind.op->shape) return nullptr;
+  const auto *at = find_if(kind.op->attrs, [](const AttrSpec &attr) { return attr.givesShape; });
+  return at == kind.op->attrs.end() ? nullptr : at;
 }
 
 class ShapesFromReaders {
@@ -48,7 +51,7 @@ class ShapesFromReaders {
   // MXNet has no spelling for a shape without axes or elements.
   bool comesFromReaders(NodeId n) {
     const NodeKind &kind = graph.kind(n);
-    if (!hasShape(kind) || !known.isKnownShape(graph.firstEntry(n))) return false;
+    if (!shapeAttr(kind) || !known.isKnownShape(graph.firstEntry(n))) return false;
     return !dimsOf(n).empty() && !is_contained(dimsOf(n), 0) && !determines(kind, n);
   }
 
@@ -66,7 +69,8 @@ class ShapesFromReaders {
     std::string text;
     raw_string_ostream os(text);
     printAttr(os, dimsOf(was));
-    Expected<KindRef> made = ctx.kindLike(*kind, ctx.withAttrs(kind->attrs, AttrText{"shape", os.str()}), kind->bodies);
+    const AttrText given{shapeAttr(*kind)->key, os.str()};
+    Expected<KindRef> made = ctx.kindLike(*kind, ctx.withAttrs(kind->attrs, given), kind->bodies);
     if (made && !determines(**made, was)) return kind;
     return made;
   }
@@ -80,7 +84,7 @@ class ShapesFromReaders {
 }  // namespace
 
 Expected<Graph> restateShapes(Context &context, const Graph &graph, const Inference &known, const Rewritten &lowered) {
-  if (none_of(graph.kinds(), [](const KindRef &kind) { return hasShape(*kind); })) return lowered.graph;
+  if (none_of(graph.kinds(), [](const KindRef &kind) { return shapeAttr(*kind); })) return lowered.graph;
   return ShapesFromReaders(context, graph, known).run(lowered);
 }
 
@@ -95,7 +99,7 @@ Expected<Graph> keepHeadNames(Context &context, const Graph &before, const Graph
     if (lowered.isVariable(head.node) || lowered.listedName(head) == name) continue;
     KindRef &kind = kinds[head.node.value];
     if (!kind) kind = lowered.kindHandle(head.node);
-    const std::string key = ("__output" + Twine(head.index) + "_name__").str();
+    const std::string key = outputNameKey(head.index);
     Expected<KindRef> named =
         context.kindLike(*kind, context.withAttrs(kind->attrs, AttrText{key, name}), kind->bodies);
     if (!named) return named.takeError();

@@ -13,10 +13,29 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc {
 namespace {
+
+// In the order of OptimizerKind.
+constexpr OptimizerInfo kOptimizers[] = {
+    {"sgd", 0.05, &OptimizerOps::sgd},
+    {"adam", 0.001, &OptimizerOps::adam, true},
+    {"nag", 0.05, &OptimizerOps::nag},
+    {"signsgd", 0.01, &OptimizerOps::signSgd},
+    {"signum", 0.01, &OptimizerOps::signum},
+    {"rmsprop", 0.001, &OptimizerOps::rmsProp},
+    {"rmspropalex", 0.001, &OptimizerOps::rmsPropAlex},
+    {"adagrad", 0.01, &OptimizerOps::adaGrad},
+    {"ftrl", 0.1, &OptimizerOps::ftrl},
+    {"ftml", 0.0025, &OptimizerOps::ftml, true},
+    {"adamw", 0.001, &OptimizerOps::adamW, true},
+    {"lamb", 0.001, &OptimizerOps::lamb, true},
+};
+static_assert(std::size(kOptimizers) == kNumOptimizers);
 
 class Appending {
  public:
@@ -102,7 +121,7 @@ class Appending {
 
   void addNumbers() {
     rate = addNumber("learning_rate");
-    if (operators.read("t")) step = addNumber("step_number");
+    if (operators.read(StepRole::StepNumber)) step = addNumber("step_number");
   }
 
   /// MXNet does not infer that the states of its optimizer operators are dense.
@@ -120,10 +139,9 @@ class Appending {
 
   /// sqrt(Σ v²), a single element.
   Expected<Value> addNorm(Value v, StringRef base, StringRef suffix) {
-    for (StringRef name : {"square", "sum", "sqrt"}) {
-      const OpDef *op = context.ops.find(name);
-      if (!op) return missingOperator(name);
-      Expected<NodeId> node = addNode(*op, v, Attrs(), base, (suffix + (name == "sqrt" ? "" : "_" + name)).str());
+    const OptimizerOps &known = operators.known();
+    for (const OpDef *op : {known.square, known.sum, known.sqrt}) {
+      Expected<NodeId> node = addNode(*op, v, Attrs(), base, (suffix + (op == known.sqrt ? "" : "_" + op->name)).str());
       if (!node) return node.takeError();
       v = Value{*node, 0, 0};
     }
@@ -145,9 +163,9 @@ class Appending {
   }
 
   Expected<Value> addCast(Value v, DType type, StringRef base, StringRef suffix) {
-    const OpDef *op = context.ops.find("Cast");
-    if (!op) return missingOperator("Cast");
-    Expected<NodeId> node = addNode(*op, v, context.attrs({{"dtype", dtypeName(type)}}), base, suffix);
+    Expected<KindRef> kind = operators.known().cast(context, type);
+    if (!kind) return kind.takeError();
+    Expected<NodeId> node = addNode(*(*kind)->op, v, (*kind)->attrs, base, suffix);
     if (!node) return node.takeError();
     return Value{*node, 0, 0};
   }
@@ -155,9 +173,8 @@ class Appending {
   /// Stores the new value in the float32 copy, and yields it rounded.
   Expected<NodeId> roundStep(const Target &target, Value master, NodeId step) {
     const StringRef parameter = graph.name(target.parameter);
-    const OpDef *op = context.ops.find("_assign");
-    if (!op) return missingOperator("_assign");
-    Expected<NodeId> kept = addNode(*op, {master, Value{step, 0, 0}}, Attrs(), parameter, "_weight32_update");
+    Expected<NodeId> kept =
+        addNode(*operators.known().assign, {master, Value{step, 0, 0}}, Attrs(), parameter, "_weight32_update");
     if (!kept) return kept.takeError();
     Expected<Value> rounded = addCast(Value{*kept, 0, 0}, typeOf(target.parameter), parameter, "_update");
     if (!rounded) return rounded.takeError();
@@ -173,17 +190,18 @@ class Appending {
     SmallVector<Value, 8> inputs = {weight, direction};
     const ArrayRef<StringRef> names = op.inputs.names;
     for (size_t i = inputs.size(); i < names.size(); ++i) {
-      if (names[i] == "weight32") {
+      const StepRole role = operators.known().role(names[i]);
+      if (role == StepRole::Weight32) {
         inputs.push_back(addMaster(target, taken));
       } else if ((*kind)->isMutated(i)) {
         const Value state = builder.addVariable("", stateAttrs());
         namer.name(state.node, parameter, ("_" + names[i]).str());
         taken.states.push_back(state.node);
         inputs.push_back(state);
-      } else if (names[i] == "lr" || names[i] == "t") {
-        inputs.push_back(names[i] == "lr" ? rate : step);
-      } else {  // r1, r2
-        const bool isOfWeight = names[i] == "r1";
+      } else if (role == StepRole::Rate || role == StepRole::StepNumber) {
+        inputs.push_back(role == StepRole::Rate ? rate : step);
+      } else {
+        const bool isOfWeight = role == StepRole::WeightNorm;
         Expected<Value> norm =
             addNorm(isOfWeight ? weight : direction, parameter, isOfWeight ? "_norm" : "_direction_norm");
         if (!norm) return norm.takeError();
@@ -203,10 +221,11 @@ class Appending {
       if (!wide) return wide.takeError();
       direction = *wide;
     }
-    for (const OpDef *op : operators.ops()) {
-      const bool isLast = op == operators.ops().back();
+    for (size_t phase = 0; phase < operators.ops().size(); ++phase) {
+      const OpDef *op = operators.ops()[phase];
+      const bool isLast = phase + 1 == operators.ops().size();
       if (isMixed(target) && !usesMaster) {
-        Expected<const OpDef *> mixed = operators.forHalf(*op);
+        Expected<const OpDef *> mixed = operators.forHalf(phase);
         if (!mixed) return mixed.takeError();
         op = *mixed;
       }
@@ -277,6 +296,15 @@ class Appending {
 };
 
 }  // namespace
+
+const OptimizerInfo &optimizerInfo(OptimizerKind kind) { return kOptimizers[static_cast<size_t>(kind)]; }
+
+double rateCorrection(const OptimizerOptions &options, uint64_t t) {
+  if (options.kind != OptimizerKind::Adam) return 1;
+  const double steps = static_cast<double>(t);
+  return std::sqrt(1 - std::pow(options.beta2.value_or(0.999), steps)) /
+         (1 - std::pow(options.beta1.value_or(0.9), steps));
+}
 
 Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients, const OptimizerOptions &options) {
   return catchingBadAlloc("to append the optimizer", [&]() -> Expected<TrainingGraph> {

@@ -17,6 +17,7 @@
 // Tested by tests/passes/append_optimizer_test.cc
 #pragma once
 
+#include "ir/op/optimizer_ops.h"
 #include "passes/gradient/gradient.h"
 
 namespace gradc {
@@ -38,14 +39,10 @@ enum class OptimizerKind : uint8_t {
 inline constexpr size_t kNumOptimizers = 12;
 
 struct OptimizerInfo {
-  llvm::StringRef name;  // "rmsprop"
-  double rate;           // by default
-  llvm::StringRef
-      op;  // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
-  llvm::StringRef phase2 = {};     // LAMB's: the step along the direction that `op` yields
-  bool hasBiasCorrection = false;  // a step depends on how many were taken before
-  /// The attribute that MXNet's optimizer of this name sets to a value other than the operator's default.
-  std::pair<llvm::StringRef, llvm::StringRef> own = {};
+  llvm::StringRef name;                   // of --optimizer
+  double rate;                            // by default
+  OptimizerRecipe OptimizerOps::*recipe;  // of Sgd the one without momentum
+  bool hasBiasCorrection = false;         // a step depends on how many were taken before
 };
 const OptimizerInfo &optimizerInfo(OptimizerKind kind);
 

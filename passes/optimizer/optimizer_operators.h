@@ -8,21 +8,23 @@ namespace gradc {
 
 class OptimizerOperators {
  public:
-  /// UnknownOp for an operator that the registry lacks; UnsupportedOption for an attribute that the optimizer does not
+  /// UnknownOp for a step that the registry lacks; UnsupportedOption for an attribute that the optimizer does not
   /// have, and for a fixed rate if its rate changes with every step. The context and the options outlive the result.
   static llvm::Expected<OptimizerOperators> find(Context &context, const OptimizerOptions &options);
 
   /// In execution order: one, or LAMB's two.
   llvm::ArrayRef<const OpDef *> ops() const { return phases; }
-  /// Whether one of them has an input of this name.
-  bool read(llvm::StringRef input) const;
+  /// Whether one of them has an input of this role.
+  bool read(StepRole role) const;
+  /// The operators that steps consist of.
+  const OptimizerOps &known() const { return *context->ops.wellKnown.optimizers; }
 
   /// The attributes of `op`, from `ops()` or `forHalf`, for a step of `parameter`; only those that it declares.
   /// BadAttribute for a multiplier that is not a number.
   llvm::Expected<Attrs> attrs(const OpDef &op, const Graph &graph, NodeId parameter) const;
 
-  /// MXNet's form of `op` for 16-bit parameters; UnsupportedOption if there is none.
-  llvm::Expected<const OpDef *> forHalf(const OpDef &op) const;
+  /// The form of operator `phase` for 16-bit parameters and a fixed rate; UnsupportedOption if there is none.
+  llvm::Expected<const OpDef *> forHalf(size_t phase) const;
 
  private:
   OptimizerOperators(Context &context, const OptimizerOptions &options)
@@ -36,10 +38,8 @@ class OptimizerOperators {
   Context *context;
   const OptimizerOptions *options;
   const OptimizerInfo *info;
+  const OptimizerRecipe *recipe = nullptr;
   llvm::SmallVector<const OpDef *, 2> phases;
 };
-
-/// "the registry has no operator '…'".
-llvm::Error missingOperator(llvm::StringRef name);
 
 }  // namespace gradc

@@ -373,24 +373,23 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   }
   for (Value &head : heads)  // a variable may be overwritten again later, but the head is its value in this step
     if (latest.contains(head.node.value) && rewriter.builder().kind(head.node).isVariable())
-      head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, {}, "_copy");
+      head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, "_copy");
   copier.finish();
   return heads;
 }
 
-Value Expansion::emit(const Scope &scope, NodeId n, const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs,
+Value Expansion::emit(const Scope &scope, NodeId n, Expected<KindRef> kind, ArrayRef<Value> operands,
                       const Twine &suffix) {
   GraphBuilder &builder = rewriter.builder();
-  KindRef kind = cantFail(pass.context.kind(op, pass.context.attrs(attrs)));
-  kind = cantFail(withInheritedAttrsOf(pass.context, kind, scope.graph().attrs(n)));
-  const NodeId node = builder.addKind(kind, operands, NodeId());
+  const KindRef inheriting =
+      cantFail(withInheritedAttrsOf(pass.context, cantFail(std::move(kind)), scope.graph().attrs(n)));
+  const NodeId node = builder.addKind(inheriting, operands, NodeId());
   builder.setName(node, names.take((scope.prefix + scope.graph().name(n) + suffix).str()), "");
   return Value{node};
 }
 
 Value Expansion::emitCount(const Scope &scope, NodeId n, int64_t number, const Twine &suffix) {
-  const Value v = emit(scope, n, *rowOps().full, {},
-                       {{"shape", "(1,)"}, {"dtype", "int64"}, {"value", std::to_string(number)}}, suffix);
+  const Value v = emit(scope, n, rowOps().full(pass.context, {1}, DType::Int64, number), {}, suffix);
   known.add(v, number);
   return v;
 }
@@ -404,10 +403,7 @@ Value Expansion::emitZeros(const Scope &scope, NodeId n, uint32_t output, const 
     return whyNot = "output " + std::to_string(output) +
                     " is empty, and files before mxnet_version 20000 cannot spell an empty constant",
            Value();
-  std::string shape = "(";
-  for (int64_t dim : scope.known->shapeOf(e).dims()) shape += std::to_string(dim) + ",";
-  return emit(scope, n, *rowOps().full, {}, {{"shape", shape + ")"}, {"dtype", dtypeName(dtype)}, {"value", "0"}},
-              suffix);
+  return emit(scope, n, rowOps().full(pass.context, scope.known->shapeOf(e).dims(), dtype, 0), {}, suffix);
 }
 
 }  // namespace gradc

@@ -55,8 +55,11 @@ class Expansion {
   llvm::Expected<llvm::SmallVector<Value, 8>> copyBody(const Scope &scope, NodeId n, size_t b,
                                                        llvm::ArrayRef<Value> operands, llvm::StringRef prefix);
   /// Emits a node for node n, with its name and the suffix.
-  Value emit(const Scope &scope, NodeId n, const OpDef &op, llvm::ArrayRef<Value> operands,
-             llvm::ArrayRef<AttrText> attrs, const llvm::Twine &suffix);
+  Value emit(const Scope &scope, NodeId n, llvm::Expected<KindRef> kind, llvm::ArrayRef<Value> operands,
+             const llvm::Twine &suffix);
+  Value emit(const Scope &scope, NodeId n, const OpDef &op, llvm::ArrayRef<Value> operands, const llvm::Twine &suffix) {
+    return emit(scope, n, context().kind(op, Attrs()), operands, suffix);
+  }
   /// A known number as a value: int64, of shape (1,).
   Value emitCount(const Scope &scope, NodeId n, int64_t number, const llvm::Twine &suffix);
   /// Zeros in the shape and type of an output; invalid, with the reason, if these are unknown or cannot be written.

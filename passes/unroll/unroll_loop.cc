@@ -19,7 +19,7 @@ class LoopUnrolling {
     if (!most || !canSlice(*most, whyNot)) return Values();
     for (const BodyFlow::State &state : flow.states)
       if (state.startsAtZero)
-        current[state.operand] = to.emit(scope, n, *to.context().ops.wellKnown.zerosLike, current[state.operand], {},
+        current[state.operand] = to.emit(scope, n, *to.context().ops.wellKnown.zerosLike, current[state.operand],
                                          "_zeros" + Twine(state.operand));
     int64_t steps = 0;
     for (; steps < *most; ++steps) {
@@ -99,10 +99,7 @@ class LoopUnrolling {
     const bool dropsAxis = shapeOf(operand).rank() > 1 || flow.isStack[operand];
     if (const std::vector<Value> *made = to.rowsOf(whole); made && dropsAxis) return (*made)[static_cast<size_t>(row)];
     if (!cut.isValid())
-      cut = to.emit(
-          scope, n, *to.rowOps().split, whole,
-          {{"num_outputs", std::to_string(numRows)}, {"axis", "0"}, {"squeeze_axis", dropsAxis ? "True" : "False"}},
-          "_rows" + Twine(operand));
+      cut = to.emit(scope, n, to.rowOps().split(to.context(), numRows, dropsAxis), whole, "_rows" + Twine(operand));
     return Value{cut.node, static_cast<uint16_t>(row)};
   }
 
@@ -139,12 +136,11 @@ class LoopUnrolling {
     const Value some = *llvm::find_if(stacks[o], [](Value v) { return v.isValid(); });
     for (Value &row : stacks[o]) {
       if (row.isValid()) continue;
-      if (!zero.isValid())
-        zero = to.emit(scope, n, *to.context().ops.wellKnown.zerosLike, some, {}, "_rest" + Twine(o));
+      if (!zero.isValid()) zero = to.emit(scope, n, *to.context().ops.wellKnown.zerosLike, some, "_rest" + Twine(o));
       row = zero;
     }
-    const Value made = to.emit(scope, n, *to.rowOps().stack, stacks[o],
-                               {{"num_args", std::to_string(stacks[o].size())}, {"axis", "0"}}, "_output" + Twine(o));
+    const Value made =
+        to.emit(scope, n, to.rowOps().stack(to.context(), stacks[o].size()), stacks[o], "_output" + Twine(o));
     to.noteStack(made, std::move(stacks[o]));
     return made;
   }

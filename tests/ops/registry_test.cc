@@ -92,6 +92,8 @@ TEST(Registry, A_01_WellKnownOperators) {
   EXPECT_EQ(ops.sum->name, "add_n");
   EXPECT_EQ(ops.add->name, "_grad_add");
   EXPECT_EQ(ops.tap->name, "_gradient_tap");
+  EXPECT_EQ(cantFail(ops.sumOf(context, 3))->op, ops.sum);
+  EXPECT_EQ(cantFail(ops.scaled(context, 2))->op->name, "_mul_scalar");
 }
 
 TEST(Registry, LegacyNamesAreAliases) {

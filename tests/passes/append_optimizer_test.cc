@@ -221,7 +221,7 @@ TEST(AppendOptimizer, EveryOptimizer) {
     EXPECT_EQ(states, expected[kind].second);
     EXPECT_EQ(result.step.isValid(), info.hasBiasCorrection && options.kind != OptimizerKind::Adam);
     EXPECT_EQ(attrOf(result.graph, "w_update", "rate_factor"), "0.5");
-    const StringRef gradientAt = info.phase2.empty() ? "w_update" : "w_direction";
+    const StringRef gradientAt = options.kind == OptimizerKind::Lamb ? "w_direction" : "w_update";
     EXPECT_EQ(attrOf(result.graph, gradientAt, options.kind == OptimizerKind::Ftml ? "clip_grad" : "clip_gradient"),
               "0.25");
     EXPECT_EQ(attrOf(result.graph, gradientAt, "wd"), "0.125");
@@ -297,7 +297,8 @@ TEST(AppendOptimizer, E_13_FixedRatesWhereTheStepCounts) {
     OptimizerOptions options = ofKind(static_cast<size_t>(kind));
     options.fixedRate = 0.5;
     Graph graph = appended(g, {"w"}, options).graph;
-    EXPECT_EQ(graph.opName(nodeNamed(graph, "w_update")), optimizerInfo(kind).op);
+    const OptimizerRecipe &recipe = *g.context.ops.wellKnown.optimizers.*optimizerInfo(kind).recipe;
+    EXPECT_EQ(graph.op(nodeNamed(graph, "w_update")), recipe.steps[0].fixed);
     EXPECT_EQ(attrOf(graph, "w_update", "lr"), "0.5");
   }
 }
