@@ -5,7 +5,6 @@
 // not added (AGG-02, ZERO-02) except under ZeroPolicy::Keep: an empty slot means structurally zero.
 #pragma once
 
-#include "passes/gradient/fluid_names.h"
 #include "passes/gradient/naming.h"
 
 #include "ir/base/dense_map.h"

@@ -5,12 +5,16 @@
 #include "passes/gradient/accumulate.h"
 #include "passes/gradient/save_values.h"
 #include "passes/gradient/select.h"
-#include "passes/gradient/table.h"
 #include "passes/inference/head_checks.h"
 
 #include "ir/graph/context.h"
 
 namespace gradc {
+
+/// The order of the gradients of these y: one more than the highest order among them. `table` gives the orders of an
+/// emitted graph's heads; other entries have its highest order if their node is generated, else order 0.
+uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> &table,
+                         llvm::ArrayRef<GradientHead> heads);
 
 struct GradientState {
   GradientState(Context &ctx, const Graph &graph, std::optional<GradientTable> earlier, const GradientRequest &request,

@@ -7,7 +7,6 @@
 #include "ir/graph/graph_builder.h"
 #include "ir/op/hidden_keys.h"
 #include "passes/gradient/naming.h"
-#include "passes/gradient/table.h"
 #include "passes/optimizer/optimizer_operators.h"
 
 #include "llvm/ADT/BitVector.h"

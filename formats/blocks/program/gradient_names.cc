@@ -1,7 +1,7 @@
 // Columns over the texts of a table. Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/program/gradient_names.h"
 
-#include "passes/gradient/fluid_names.h"
+#include "passes/gradient/naming.h"
 
 using namespace llvm;
 

@@ -2,7 +2,7 @@
 #include "tests/support/ops/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/gradient/fluid_names.h"
+#include "passes/gradient/naming.h"
 #include "passes/gradient/gradient.h"
 #include "passes/gradient/higher_order/higher_order.h"
 

@@ -4,7 +4,7 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/gradient/gradient.h"
-#include "passes/gradient/table.h"
+#include "passes/gradient/results.h"
 #include "passes/gradient/higher_order/higher_order.h"
 
 #include "llvm/ADT/StringSet.h"
