@@ -4,7 +4,7 @@
 // Tested by tests/runtime/fusion_test.cc
 #include "runtime/executor/instructions.h"
 #include "runtime/fusion/element_group.h"
-#include "runtime/fusion/fusion.h"
+#include "runtime/fusion/form_groups.h"
 #include "runtime/fusion/norm_group.h"
 #include "runtime/kernels/table.h"
 

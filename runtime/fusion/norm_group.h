@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/kernels/core/fused_group.h"
-#include "runtime/kernels/normalization/norm_tail.h"
+#include "runtime/kernels/normalization/batch_norm.h"
 
 namespace gradc {
 

@@ -9,7 +9,7 @@
 #include "runtime/executor/machine_memory.h"
 #include "runtime/executor/run_errors.h"
 #include "runtime/executor/unwritten_rows.h"
-#include "runtime/fusion/fusion.h"
+#include "runtime/fusion/form_groups.h"
 #include "runtime/session/initial_values.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -1,5 +1,5 @@
 // Nodes that run as one: which do, that the bits are those of nodes that run one by one, and that plans gain.
-#include "runtime/fusion/fusion.h"
+#include "runtime/fusion/form_groups.h"
 
 #include "formats/json/reader.h"
 #include "passes/gradient/gradient.h"

@@ -7,8 +7,8 @@
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/batch_norm.h"
 #include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/normalization/batch_norm.h"
 #include "runtime/kernels/normalization/channel_moments.h"
-#include "runtime/kernels/normalization/norm_tail.h"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 #include "tests/support/ops/fast_runs.h"
 
 #include "runtime/executor/executor.h"
-#include "runtime/fusion/fusion.h"
+#include "runtime/fusion/form_groups.h"
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/table.h"
 #include "tests/support/tensors.h"
