@@ -1,6 +1,7 @@
 // Trains a network for four epochs: train NETWORK.json EXAMPLES.npz PARAMETERS.npz
 #include "formats/json/reader.h"
 #include "ops/registry.h"
+#include "runtime/arrays/npz_reader.h"
 #include "runtime/training/trainer.h"
 
 #include "llvm/Support/MemoryBuffer.h"

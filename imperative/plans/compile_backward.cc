@@ -6,6 +6,7 @@
 #include "imperative/plans/plan_places.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/executor/failures.h"
+#include "runtime/executor/instructions.h"
 
 #include "ir/base/dense_map.h"
 #include "llvm/ADT/STLExtras.h"

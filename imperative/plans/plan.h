@@ -6,7 +6,7 @@
 #include "imperative/tape/collect.h"
 #include "passes/order/split_gradient.h"
 #include "runtime/executor/failures.h"
-#include "runtime/executor/instructions.h"
+#include "runtime/executor/instruction_list.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -12,7 +12,7 @@
 #include "ops/kit/output_reads.h"
 #include "passes/gradient/higher_order/keep_lists.h"
 #include "runtime/executor/failures.h"
-#include "runtime/executor/instructions.h"
+#include "runtime/executor/instruction_list.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/core/widened_kernel.h"
 #include "runtime/kernels/table.h"

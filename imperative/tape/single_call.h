@@ -4,7 +4,7 @@
 
 #include "imperative/tape/tape_shapes.h"
 #include "passes/gradient/higher_order/keep_lists.h"
-#include "runtime/executor/instructions.h"
+#include "runtime/executor/instruction_list.h"
 
 namespace gradc {
 

@@ -22,8 +22,9 @@ namespace {
 
 class BodyDifferentiation {
  public:
-  BodyDifferentiation(Context &ctx, const Graph &body, const BodyRequest &request, BodyGradients &known)
-      : ctx(ctx), body(body), request(request), known(known), inputs(bodyInputs(body)) {}
+  BodyDifferentiation(Context &ctx, const Graph &body, const BodyRequest &request, BodyGradients &known,
+                      BodyGradients::Differentiate &differentiate)
+      : ctx(ctx), body(body), request(request), known(known), differentiate(differentiate), inputs(bodyInputs(body)) {}
 
   Error run(const Inference *inference, const GradientOptions &given) {
     if (Error error = combine(inference, given)) return error;
@@ -63,7 +64,7 @@ class BodyDifferentiation {
     const std::unique_ptr<GradientOptions> options(new GradientOptions(optionsInside(inference, given)));
     const std::unique_ptr<GradientRequest> inside(new GradientRequest(requestInside()));
     const std::unique_ptr<Expected<GradientResult>> built(
-        new Expected<GradientResult>(buildGradientWith(ctx, body, *inside, *options, known)));
+        new Expected<GradientResult>(differentiate(ctx, body, *inside, *options, known)));
     if (!*built) return built->takeError();
     combined = std::move(**built);
     numForward = combined.stats.numForwardNodes;
@@ -232,6 +233,7 @@ class BodyDifferentiation {
   const Graph &body;
   const BodyRequest &request;
   BodyGradients &known;
+  BodyGradients::Differentiate &differentiate;
   const std::vector<NodeId> inputs;
   GradientResult combined;
   uint32_t numForward = 0;
@@ -253,7 +255,7 @@ Expected<std::shared_ptr<const DifferentiatedBody>> BodyGradients::find(Context 
                                                                         const GradientOptions &options) {
   using Found = std::shared_ptr<const DifferentiatedBody>;
   Expected<const Found *> found = rows.find(body, inference, request, [&]() -> Expected<Found> {
-    auto work = std::make_unique<BodyDifferentiation>(context, body, request, *this);
+    auto work = std::make_unique<BodyDifferentiation>(context, body, request, *this, differentiate);
     if (Error error = work->run(inference, options)) return error;
     return std::move(*work).take();
   });

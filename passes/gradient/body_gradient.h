@@ -30,6 +30,11 @@ struct DifferentiatedBody {
 /// The differentiated bodies of one gradient pass: each body is differentiated once per request.
 class BodyGradients {
  public:
+  /// buildGradient for a graph or a body in it.
+  using Differentiate = llvm::Expected<GradientResult>(Context &, const Graph &, const GradientRequest &,
+                                                       const GradientOptions &, BodyGradients &);
+  explicit BodyGradients(Differentiate &differentiate) : differentiate(differentiate) {}
+
   /// Differentiates a body. Gradients read forward values from what the body yielded and never recompute them; the
   /// forward node of a fused backward operator is copied for inference, but does not run.
   ///
@@ -40,11 +45,8 @@ class BodyGradients {
                                                                  const GradientOptions &options);
 
  private:
+  Differentiate &differentiate;
   BodyMap<std::shared_ptr<const DifferentiatedBody>, const Inference *, BodyRequest> rows;
 };
-
-/// buildGradient for a graph or a body in it.
-llvm::Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
-                                                 const GradientOptions &options, BodyGradients &bodies);
 
 }  // namespace gradc

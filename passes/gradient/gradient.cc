@@ -137,8 +137,8 @@ LLVM_ATTRIBUTE_NOINLINE static Expected<GradientResult> differentiate(Context &c
 }
 
 // Recursion through `saveValues` is as deep as bodies are nested, so large objects are not on the stack.
-Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
-                                           const GradientOptions &options, BodyGradients &bodies) {
+static Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
+                                                  const GradientOptions &options, BodyGradients &bodies) {
   const std::unique_ptr<Expected<CheckedRequest>> checked(
       new Expected<CheckedRequest>(check(context, graph, request, options)));
   if (!*checked) return checked->takeError();
@@ -151,7 +151,7 @@ Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph,
 Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                        const GradientOptions &options) {
   return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
-    BodyGradients bodies;
+    BodyGradients bodies(buildGradientWith);
     return buildGradientWith(context, graph, request, options, bodies);
   });
 }

@@ -7,8 +7,6 @@
 #include "ir/rules/inference.h"
 #include "runtime/arrays/npy.h"
 
-#include "runtime/arrays/npy_parts.h"
-
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Alignment.h"
 

@@ -1,13 +1,12 @@
-// NumPy's NPY and NPZ files, both ways, after the published format (numpy/lib/format.py, versions 1.0 to 3.0).
+// NumPy's NPY files, both ways, after the published format (numpy/lib/format.py, versions 1.0 to 3.0).
 //
 // NumPy has no bfloat16. Two raw bytes, '<V2', are read and written as one, as np.save does for ml_dtypes.bfloat16;
-// after np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
+// after np.load, `array.view(ml_dtypes.bfloat16)` is the array again. Tested by tests/runtime/npy_test.cc
 #pragma once
 
 #include "ir/tensor/tensor.h"
 
 #include "llvm/Support/Error.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <memory>
 #include <string>
@@ -47,31 +46,34 @@ llvm::Error readElements(NamedArray &array);
 
 /// `place` names the file in errors (BadTensorFile). Fortran order is transposed, foreign byte order swapped.
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
-/// Members in archive order; stored and deflated ones, zip64 included.
-llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
-/// The same without the elements, which stay archived: the directory and the headers are read and checked. Arrays that
-/// are never read are never inflated. The arrays share the file.
-llvm::Expected<std::vector<NamedArray>> openNpz(std::shared_ptr<const llvm::MemoryBuffer> file, llvm::StringRef place);
 /// Writes a row-major tensor. UnsupportedOption for an unknown dtype.
 llvm::Error writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
 
-/// Writes an archive array by array: stored, in the order of the calls, dated 1980, so that equal arrays give equal
-/// files.
-class NpzWriter {
- public:
-  explicit NpzWriter(llvm::raw_ostream &os) : os(os) {}
-  /// Adds a row-major tensor. UnsupportedOption, with nothing written, for an unknown dtype and for a name of more than
-  /// 65,531 bytes, which no archive can hold.
-  llvm::Error add(llvm::StringRef name, const TensorRef &tensor);
-  /// Call after the last `add`.
-  llvm::Error finish();
+// A file in two parts, for archives.
 
- private:
-  llvm::raw_ostream &os;
-  std::string directory;
-  uint64_t numMembers = 0, offset = 0;
+struct NpyHeader {
+  DType dtype = DType::Unknown;
+  bool isBigEndian = false;
+  bool isFortran = false;
+  std::vector<int64_t> shape;
 };
-/// With the errors of NpzWriter::add.
-llvm::Error writeNpz(llvm::raw_ostream &os, llvm::ArrayRef<NamedArray> arrays);
+
+inline constexpr size_t kNpyStart = 12;  // bytes that contain the length of the header, in every version
+
+// For reading. `size` is the number of bytes of the file, of which the first suffice; `place` names it in errors.
+
+/// How long the header is, from the first kNpyStart bytes, or as many as there are.
+llvm::Expected<size_t> npyHeaderBytes(llvm::StringRef start, uint64_t size, llvm::StringRef place);
+/// `text`: npyHeaderBytes bytes. The elements take up the rest of the file.
+llvm::Expected<NpyHeader> parseNpyHeader(llvm::StringRef text, uint64_t size, llvm::StringRef place);
+/// Puts elements in C order and in the byte order of the machine.
+llvm::Error arrangeElements(const NpyHeader &header, std::vector<char> &elements, llvm::StringRef place);
+
+// For writing.
+
+/// What comes before the data. UnsupportedOption for an unknown dtype.
+llvm::Expected<std::string> npyHeader(const TensorRef &tensor);
+/// The data: the bytes of the tensor; bools as 0 or 1, in `scratch`.
+llvm::StringRef npyData(const TensorRef &tensor, std::string &scratch);
 
 }  // namespace gradc

@@ -4,10 +4,10 @@
 // directory, find the members and see that they do not overlap, read the header of each, and only on request the
 // elements. A size that the bytes at hand cannot hold is refused. Not read: encrypted and multi-disk archives. Tested
 // by tests/runtime/npy_test.cc
+#include "runtime/arrays/npz_reader.h"
+
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
-#include "runtime/arrays/npy.h"
-#include "runtime/arrays/npy_parts.h"
 #include "runtime/arrays/npz_format.h"
 
 #include "llvm/ADT/STLExtras.h"

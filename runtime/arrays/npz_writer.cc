@@ -1,8 +1,8 @@
 // Writing NPZ: a zip archive of NPY members, stored. Tested by tests/runtime/npy_test.cc
+#include "runtime/arrays/npz_writer.h"
+
 #include "ir/base/error.h"
 #include "ir/base/out_of_memory.h"
-#include "runtime/arrays/npy.h"
-#include "runtime/arrays/npy_parts.h"
 #include "runtime/arrays/npz_format.h"
 
 #include "llvm/ADT/STLExtras.h"

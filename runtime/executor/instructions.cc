@@ -1,12 +1,13 @@
 // Turns graph, requests and plan into instructions. Phases: place every entry, list the steps that fill heads, emit
 // instructions, connect their views. Linear. Tested by tests/runtime/executor_test.cc
+#include "runtime/executor/instructions.h"
+
 #include "ir/base/error.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/body_flow.h"
 #include "ir/rules/inference.h"
 #include "passes/order/requests.h"
 #include "runtime/executor/body_runner.h"
-#include "runtime/executor/instructions.h"
 #include "runtime/executor/run_errors.h"
 #include "runtime/executor/unwritten_rows.h"
 #include "runtime/kernels/core/widened_kernel.h"

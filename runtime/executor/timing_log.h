@@ -1,7 +1,7 @@
 // When instructions ran, for Executor::timings. Tested by tests/runtime/loop_run_test.cc, tests/tools/process_test.cc
 #pragma once
 
-#include "runtime/executor/instructions.h"
+#include "runtime/executor/instruction_list.h"
 
 #include <chrono>
 

@@ -1,7 +1,7 @@
 // Tested by tests/runtime/fusion_test.cc
 #include "runtime/fusion/element_group.h"
 
-#include "runtime/executor/instructions.h"
+#include "runtime/executor/instruction_list.h"
 #include "runtime/kernels/core/threads.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -2,9 +2,10 @@
 // node before; cut the rest into stretches of nodes that work on the same number of elements; cut these where no
 // operand connects the nodes before with those after; decide which entries are not stored and which may share memory.
 // Tested by tests/runtime/fusion_test.cc
-#include "runtime/executor/instructions.h"
-#include "runtime/fusion/element_group.h"
 #include "runtime/fusion/form_groups.h"
+
+#include "runtime/executor/instruction_list.h"
+#include "runtime/fusion/element_group.h"
 #include "runtime/fusion/norm_group.h"
 #include "runtime/kernels/table.h"
 

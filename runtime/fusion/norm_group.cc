@@ -1,7 +1,7 @@
 // Tested by tests/runtime/fusion_test.cc
 #include "runtime/fusion/norm_group.h"
 
-#include "runtime/executor/instructions.h"
+#include "runtime/executor/instruction_list.h"
 
 #include "llvm/ADT/SmallVector.h"
 

@@ -1,5 +1,6 @@
 // Phases of `Trainer::create`: infer the network by itself, which finds mistakes in the arrays; build the gradients of
 // what is trained; append the optimizer; open a session of the whole. Tested by tests/runtime/trainer_test.cc
+#include "runtime/arrays/npz_writer.h"
 #include "runtime/training/trainer.h"
 
 #include "runtime/executor/failures.h"

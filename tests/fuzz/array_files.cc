@@ -3,6 +3,8 @@
 
 #include "ir/base/error.h"
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_reader.h"
+#include "runtime/arrays/npz_writer.h"
 #include "runtime/training/checkpoint.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -121,8 +121,9 @@ void Doors::checkDefinition(StringRef path, const Declared &definition) {
 bool Doors::endsInRows(StringRef path) const {
   const StringRef name = path.rsplit('/').second, folder = folderOf(path);
   const bool mayHoldRows = (folder.starts_with("ops/") && !folder.drop_front(4).contains('/')) ||
-                           folder == "formats/blocks/ops" || folder == "runtime/kernels" ||
-                           folder.starts_with("runtime/kernels/") || name.starts_with("verb_");
+                           folder == "formats/blocks/ops" || folder.starts_with("passes/targets/") ||
+                           folder == "runtime/kernels" || folder.starts_with("runtime/kernels/") ||
+                           name.starts_with("verb_");
   const std::vector<Declared> &all = declared.at(path);
   if (!mayHoldRows || isHeader(path) || all.empty() || all.back().isInternal || !all.back().isDefinition) return false;
   return all.back().kind == Declared::Kind::Variable ||

@@ -15,6 +15,8 @@
 #include "passes/order/order_mutation.h"
 #include "passes/order/split_gradient.h"
 #include "passes/targets/target.h"
+#include "runtime/arrays/npz_reader.h"
+#include "runtime/arrays/npz_writer.h"
 #include "tests/support/blocks/block_programs.h"
 #include "tests/support/runs/fail_each.h"
 #include "tests/support/test_graph.h"

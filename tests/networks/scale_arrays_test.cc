@@ -1,5 +1,7 @@
 // Many arrays: files of them, and sessions whose variables and heads are in the caller's memory (CLI-06).
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_reader.h"
+#include "runtime/arrays/npz_writer.h"
 #include "runtime/session/session.h"
 #include "tests/support/runs/linear_time.h"
 #include "tests/support/tensors.h"

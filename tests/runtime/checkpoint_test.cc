@@ -1,4 +1,5 @@
 // Runs that are taken up again, and the checkpoints that are refused.
+#include "runtime/arrays/npz_reader.h"
 #include "runtime/training/trainer.h"
 
 #include "tests/support/runs/training.h"

@@ -1,5 +1,7 @@
 // NPY and NPZ against bytes that NumPy 1.23 wrote, and against files no writer should have made.
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_reader.h"
+#include "runtime/arrays/npz_writer.h"
 
 #include "runtime/arrays/elements.h"
 #include "tests/support/tensors.h"

@@ -1,5 +1,6 @@
 // Archives whose elements are read only when somebody needs them: what is refused before anything is inflated.
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_reader.h"
 
 #include "runtime/session/session.h"
 #include "runtime/training/dataset.h"

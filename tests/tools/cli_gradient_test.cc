@@ -4,6 +4,8 @@
 
 #include "runtime/arrays/elements.h"
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_reader.h"
+#include "runtime/arrays/npz_writer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"

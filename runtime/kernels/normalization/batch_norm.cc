@@ -4,10 +4,11 @@
 //
 // oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
+#include "runtime/kernels/normalization/batch_norm.h"
+
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/batch_norm.h"
 #include "runtime/kernels/core/kernel_row.h"
-#include "runtime/kernels/normalization/batch_norm.h"
 #include "runtime/kernels/normalization/channel_moments.h"
 
 #include <cmath>

@@ -8,6 +8,7 @@
 
 #include "formats/blocks/graph/block_gradient.h"
 #include "runtime/arrays/elements.h"
+#include "runtime/arrays/npz_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // A network that gluon exports: its fused LSTM packs the parameters of layers and directions with _rnn_param_concat,
 // and leaves the input size of the first layer open. Values are those of MXNet 1.9.1, recorded in testdata/gluon.
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_reader.h"
 #include "tests/support/tool.h"
 
 #include <algorithm>

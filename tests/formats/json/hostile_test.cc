@@ -4,6 +4,7 @@
 // one error of a kind that blames the input, and prints nothing of a result beside an error. What is known of the right
 // answer is in the corpus; docs/hostile.md explains its keys.
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz_writer.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/tool.h"
 

@@ -1,4 +1,5 @@
 // Filters in tiles between the steps of a session: which ones are, what somebody who looks at them sees, training.
+#include "runtime/arrays/npz_reader.h"
 #include "runtime/kernels/dnnl/weight_reorder.h"
 
 #include "runtime/kernels/kernel_set.h"

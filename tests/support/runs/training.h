@@ -1,6 +1,7 @@
 // Trainers of test graphs.
 #pragma once
 
+#include "runtime/arrays/npz_writer.h"
 #include "runtime/training/trainer.h"
 #include "tests/support/test_graph.h"
 

@@ -1,6 +1,7 @@
 // Reading of NPY and NPZ bindings. Tested by tests/tools/cli_test.cc
 #include "tools/gradc/common/run_inputs.h"
 
+#include "runtime/arrays/npz_reader.h"
 #include "runtime/kernels/core/processors.h"
 
 #include "llvm/ADT/StringSet.h"

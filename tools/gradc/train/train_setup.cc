@@ -3,6 +3,7 @@
 #include "tools/gradc/train/train_setup.h"
 
 #include "ir/base/error.h"
+#include "runtime/arrays/npz_reader.h"
 #include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,5 +1,4 @@
-// `gradc convert` and `gradc verify`: the contents of a file in canonical form, or only a check. Tested by
-// tests/tools/cli_test.cc
+// `gradc convert`: the contents of a file in canonical form. Tested by tests/tools/cli_test.cc
 #include "drawing/table.h"
 #include "tools/gradc/verbs/verbs.h"
 
@@ -39,19 +38,7 @@ Expected<int> runConvert(Tool &tool) {
   return exitCode(writeText(tool, text));
 }
 
-Expected<int> runVerify(Tool &tool) {
-  Expected<Graph> input = load(tool);
-  if (!input) return input.takeError();
-  const Graph &graph = *input;
-  std::string text;
-  raw_string_ostream(text) << "ok: " << countOf(graph.numNodes(), "node") << ", "
-                           << countOf(graph.numEntries(), "value") << ", " << countOf(graph.heads().size(), "head")
-                           << '\n';
-  return exitCode(writeText(tool, text));
-}
-
 constexpr StringRef kConvertFlags[] = {"to", "output", "max-iterations", "unknown-dim", "error-limit", "diag", "help"};
-constexpr StringRef kVerifyFlags[] = {"output", "max-iterations", "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace
 
@@ -62,8 +49,7 @@ constinit const Verb kConvert = {
     .description =
         "Reads any supported form (files from before NNVM included) and writes the canonical one: nodes in depth-first "
         "order from the heads, what no head reaches left out. Converting the result again gives the same bytes. A "
-        "program of "
-        "blocks becomes a graph, or with --to blocks its canonical form.",
+        "program of blocks becomes a graph, or with --to blocks its canonical form.",
     .examples = "gradc convert old-model.json -o model.json\n"
                 "gradc convert model.json --to text | less",
     .flags = kConvertFlags,
@@ -71,22 +57,6 @@ constinit const Verb kConvert = {
     .maxFiles = 1,
     .writesGraph = true,
     .run = runConvert,
-};
-
-constinit const Verb kVerify = {
-    .name = "verify",
-    .arguments = "[FILE]",
-    .summary = "check the structure of a graph",
-    .description =
-        "Reads the file and checks what every graph must keep: references in range, numbers of inputs, attributes that "
-        "parse, no cycles, mutated inputs that are variables. Prints one line, or every error found up to "
-        "--error-limit.",
-    .examples = "gradc verify model.json\n"
-                "gradc verify --diag=json model.json",
-    .flags = kVerifyFlags,
-    .minFiles = 0,
-    .maxFiles = 1,
-    .run = runVerify,
 };
 
 }  // namespace gradc

@@ -7,6 +7,7 @@
 
 #include "ir/base/error.h"
 #include "runtime/arrays/elements.h"
+#include "runtime/arrays/npz_writer.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"

@@ -1,5 +1,6 @@
 // Programs that contain their gradient, as graphs: what the emitted operators compute is what the gradient engine
 // computes of the forward program.
+#include "runtime/arrays/npz_reader.h"
 #include "tests/support/blocks/array_programs.h"
 #include "tests/support/blocks/backward_programs.h"
 #include "tests/support/blocks/block_programs.h"
