@@ -215,11 +215,12 @@ class Lowering {
   }
 
   Expected<LoweredBody> makeBody(const Graph &body, const Inference *inference, const OpDef *op) {
-    Lowering inside(ctx, body, target, inference, bodies, true);
-    inside.needs = needs;
-    inside.around = op;
-    if (Error error = inside.visitAll()) return error;
-    Expected<Rewritten> lowered = std::move(inside).finish();
+    // Not on the stack, of which each level of nesting takes a part.
+    const auto inside = std::make_unique<Lowering>(ctx, body, target, inference, bodies, true);
+    inside->needs = needs;
+    inside->around = op;
+    if (Error error = inside->visitAll()) return error;
+    Expected<Rewritten> lowered = std::move(*inside).finish();
     if (!lowered) return lowered.takeError();
     LoweredBody made{lowered->graph, {}};
     std::vector<uint32_t> position(made.graph.numNodes());
