@@ -84,17 +84,13 @@ constinit const OpDef kPlusScalar =
 constinit const OpDef kMinusScalar =
     withDecomposition(numeric<[](auto x, auto s) { return wrappingSub(x, s); }>(
                           {"_minus_scalar", "_MinusScalar", "_npi_subtract_scalar"}, "y = x - scalar", passOn),
-                      [](DecomposeRule &d) {
-                        d.y(0, d.emit(kPlusScalar, {d.x(0)}, {{"scalar", negatedText(d)}}));
-                      });
+                      [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.x(0)}, {{"scalar", negatedText(d)}})); });
 
-constinit const OpDef kRminusScalar =
-    withDecomposition(numeric<[](auto x, auto s) { return wrappingSub(s, x); }>(
-                          {"_rminus_scalar", "_RMinusScalar", "_npi_rsubtract_scalar"}, "y = scalar - x",
-                          [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); }),
-                      [](DecomposeRule &d) {
-                        d.y(0, d.emit(kPlusScalar, {d.emit(kNegative, {d.x(0)})}, {{"scalar", scalarText(d)}}));
-                      });
+constinit const OpDef kRminusScalar = withDecomposition(
+    numeric<[](auto x, auto s) { return wrappingSub(s, x); }>(
+        {"_rminus_scalar", "_RMinusScalar", "_npi_rsubtract_scalar"}, "y = scalar - x",
+        [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); }),
+    [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.emit(kNegative, {d.x(0)})}, {{"scalar", scalarText(d)}})); });
 
 constinit const OpDef kMulScalar = withDecomposition(
     numeric<[](auto x, auto s) { return wrappingMul(x, s); }>({"_mul_scalar", "_MulScalar", "_npi_multiply_scalar"},
@@ -169,14 +165,12 @@ constinit const OpDef kMinimumScalar =
 namespace {
 
 constinit const OpDef kBackwardMulScalar = gradientOf<[](auto dy, auto s) { return dy * s; }>(
-    {"dy"}, "_backward_mul_scalar", "gradient of _mul_scalar: dx = dy * scalar", [](DecomposeRule &d) {
-      d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", scalarText(d)}}));
-    });
+    {"dy"}, "_backward_mul_scalar", "gradient of _mul_scalar: dx = dy * scalar",
+    [](DecomposeRule &d) { d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); });
 
 constinit const OpDef kBackwardDivScalar = gradientOf<[](auto dy, auto s) { return dy / s; }>(
-    {"dy"}, "_backward_div_scalar", "gradient of _div_scalar: dx = dy / scalar", [](DecomposeRule &d) {
-      d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}}));
-    });
+    {"dy"}, "_backward_div_scalar", "gradient of _div_scalar: dx = dy / scalar",
+    [](DecomposeRule &d) { d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); });
 
 // Divided twice: x^2 may be 0 or infinite where x is not, and the derivative of dy / x^2 would multiply infinity by 0.
 constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto s) {

@@ -33,7 +33,9 @@ class BodyInferrer {
       : summaries(summaries), tableHandle(std::move(table)), table(*tableHandle), zeroIsUnknown(zeroIsUnknown) {}
 
   /// The entries of a body, given what is known of its inputs and heads.
-  template <class Element> struct Row { EntryMap<Element> entries; };
+  template <class Element> struct Row {
+    EntryMap<Element> entries;
+  };
 
   /// Refines what is known of body b of node n; errors have the path from `graph` down.
   template <class Element>

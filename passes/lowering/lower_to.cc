@@ -333,9 +333,8 @@ class Lowering {
     Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m), NodeId());
     if (!kind) return kind.takeError();
     if (*kind != builder.kindHandle(m)) builder.setKind(m, builder.kindId(*kind));
-    if (!isKept(builder.kindId(m), entries.forward(m)) || !hasOutputs(builder.kind(m), [&](uint32_t o) {
-          return entries.isRead(Value{m, static_cast<uint16_t>(o)});
-        })) {
+    if (!isKept(builder.kindId(m), entries.forward(m)) ||
+        !hasOutputs(builder.kind(m), [&](uint32_t o) { return entries.isRead(Value{m, static_cast<uint16_t>(o)}); })) {
       SmallVector<bool, 4> wanted;
       for (uint32_t o = 0; o < builder.numOutputs(m); ++o)
         wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));

@@ -25,7 +25,8 @@ class KernelSet;
 /// Auto: fast kernels (runtime/kernels/) where they exist; they agree with the reference kernels up to rounding.
 enum class Backend : uint8_t { Auto, Reference };
 
-/// Which nodes of the fast backend run as one, piece by piece while a piece is in the cache (runtime/fusion/form_groups.h).
+/// Which nodes of the fast backend run as one, piece by piece while a piece is in the cache
+/// (runtime/fusion/form_groups.h).
 /// The results have the same bits as those of nodes that run one by one.
 struct FusionOptions {
   bool elements = true;        // consecutive element-wise nodes

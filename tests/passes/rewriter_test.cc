@@ -164,8 +164,7 @@ std::vector<std::string> handCopies(const std::string &text) {
 // Bodies, origins, names, dependencies, attributes: a second copy of this loop forgets one of them.
 TEST(Rewriter, A_21_NoPassCopiesNodesByHand) {
   const std::map<std::string, StringRef> allowed = {
-      {"formats/blocks/graph/gradient_op.cc",
-       "it copies from a builder that a reader still fills, not from a graph"},
+      {"formats/blocks/graph/gradient_op.cc", "it copies from a builder that a reader still fills, not from a graph"},
       {"passes/targets/mxnet/mxnet_loops.cc",
        "a rule emits nodes, whose origins, names and dependencies its caller sets"},
   };

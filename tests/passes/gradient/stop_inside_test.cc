@@ -85,9 +85,7 @@ constinit const OpDef kDoublingTap = {
     .shape = shapes::same,
     .gradient = [](GradRule &g) { g.clone(); },
     .decompose =
-        [](DecomposeRule &d) {
-          d.y(0, d.emit(*d.context().ops.find("_mul_scalar"), {d.x(0)}, {{"scalar", "2"}}));
-        },
+        [](DecomposeRule &d) { d.y(0, d.emit(*d.context().ops.find("_mul_scalar"), {d.x(0)}, {{"scalar", "2"}})); },
     .kernel =
         [](const KernelCall &call) {
           for (int64_t i = 0; i < call.in[0].size(); ++i)
