@@ -74,7 +74,7 @@ Expected<BodyFlow> whileFlow(const NodeKind &kind) {
   return std::move(flow).finish();
 }
 
-// Null if a loop variable is no input of the body any more.
+// Null if a loop variable is no longer an input of the body.
 Expected<KindRef> whileWithBodies(Context &context, const NodeKind &kind, const NewBodies &given) {
   const std::vector<uint32_t> operandOf = operandsOf(kind, given, 1);
   const std::vector<BodyReads> reads = readsOf(*kind.flow, operandOf);

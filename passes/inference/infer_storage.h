@@ -6,8 +6,8 @@
 
 namespace gradc {
 
-/// Fills in the storage of the variables from `firstNode` on. Errors: BadHint for text that is no storage kind; Storage
-/// where an operator reads storage other than dense, or a head has it.
+/// Fills in the storage of the variables from `firstNode` on. Errors: BadHint for text that names no storage kind;
+/// Storage where an operator reads storage other than dense, or a head has it.
 llvm::Error readStorage(const Graph &graph, uint32_t firstNode, EntryMap<StorageKind> &storage);
 
 }  // namespace gradc
