@@ -89,7 +89,7 @@ class SizeOperands {
       while (forward.consume_back("_grad")) {}
       auto isMeant = [&](const SizeRule &rule) { return rule.type == forward; };
       at->second = {ArrayRef(kRules).drop_until(isMeant).take_while(isMeant), forward.ends_with("_interp_v2")};
-      if (const GradientForm *form = formOfGradient(program.text(type)))
+      if (const std::optional<GradientForm> form = formOfGradient(program.text(type)))
         for (const SizeRule &rule : at->second.rules)
           if (none_of(form->inputs, [&](const GradientForm::Slot &slot) {
                 return slot.name == rule.tensor || slot.name == rule.list;

@@ -164,7 +164,7 @@ uint32_t callsOn(const BlockProgram &program) {
   IdSet types;
   const bool isDifferentiated = any_of(program.blocks[0].ops, [&](const BlockOp &op) {
     const bool hasRole = attrs.insert(op.attrs.id()).second && intAttr(op.attrs, "op_role").value_or(0) & kBackward;
-    return hasRole || (types.insert(op.type.value).second && formOfGradient(program.text(op.type)));
+    return hasRole || (types.insert(op.type.value).second && isGradientType(program.text(op.type)));
   });
   if (!isDifferentiated) return 0;
   uint32_t most = 1;

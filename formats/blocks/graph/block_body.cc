@@ -250,7 +250,7 @@ Error BlockReader::readOp(size_t at) {
   if (type == "select_input") return readSelect(*this, at);
   const bool isArrayOp = type == "write_to_array" || type == "read_from_array";  // their gradients are rows
   const bool isRecorded =
-      all.hasGradientOps && !isGradient() && !isArrayOp && (findBlockOp(type) || formOfGradient(type));
+      all.hasGradientOps && !isGradient() && !isArrayOp && (findBlockOp(type) || isGradientType(type));
   std::vector<Value> inputs = isRecorded ? inputsForGradient(*this, at) : std::vector<Value>();
   replaceLostInputs(at);
   const uint32_t firstNode = builder.numNodes();

@@ -50,7 +50,7 @@ class GradientOpReader {
   GradientOpReader(BlockReader &reader, size_t at) : reader(reader), program(reader.program), at(at) {}
 
   Expected<bool> read() {
-    const GradientForm *form = formOfGradient(program.text(op().type));
+    const std::optional<GradientForm> form = formOfGradient(program.text(op().type));
     if (!form) return false;
     slots = slotsOf(*form);
     forwardType = form->forward;
@@ -64,7 +64,7 @@ class GradientOpReader {
   Expected<OpFunction> asFunction(const FormSlots &next) {
     if (findGradientRow(program.text(op().type)))
       return functionOf(reader.context, program, reader.index, at, op(), {});
-    const GradientForm &form = *formOfGradient(program.text(op().type));
+    const GradientForm form = *formOfGradient(program.text(op().type));
     slots = slotsOf(form);
     forwardType = form.forward;
     if (Error error = findForward()) return error;
@@ -85,8 +85,8 @@ class GradientOpReader {
 
   void record(uint32_t firstNode, std::vector<Value> inputs) {
     const std::optional<StringRef> text = gradientForm(program.text(op().type));
-    const GradientForm *form =
-        text && !text->empty() && *text != "none" ? formOfGradient(parseGradientForm("", *text).type) : nullptr;
+    if (!text || text->empty() || *text == "none") return;
+    const std::optional<GradientForm> form = formOfGradient(parseGradientForm("", *text).type);
     if (!form) return;
     if (reader.records.size() < at + 1) reader.records.resize(reader.program.blocks[reader.index].ops.size());
     // A variable that this operator was the first to read has a value only now.

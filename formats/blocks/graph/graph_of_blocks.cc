@@ -66,7 +66,7 @@ class Blocks {
   void findOwned(uint32_t block, size_t at) {
     const BlockOp &op = all.program.blocks[block].ops[at];
     const StringRef type = all.program.text(op.type);
-    all.hasGradientOps |= formOfGradient(type) != nullptr;
+    all.hasGradientOps |= isGradientType(type);
     if (!all.owners[block].isRun || !op.subBlock) return;
     const std::optional<uint32_t> forward = all.program.blocks[*op.subBlock].forward;
     BlockReaders::Owner &owner = all.owners[*op.subBlock];
@@ -124,7 +124,7 @@ std::vector<StringRef> missingForwardTexts(const BlockProgram &program) {
   for (const Block &block : program.blocks)
     for (const BlockOp &op : block.ops) {
       if (!seen.insert(op.type.value).second) continue;
-      const GradientForm *form = formOfGradient(program.text(op.type));
+      const std::optional<GradientForm> form = formOfGradient(program.text(op.type));
       if (!form) continue;
       add(form->forward);
       for (const FormSlots::Slot &slot : slotsOf(*form).inputs) add(slot.source);

@@ -8,8 +8,6 @@
 #include "formats/blocks/tables/gradient_forms.h"
 #include "formats/blocks/tables/op_slots.h"
 
-#include "llvm/ADT/StringMap.h"
-
 using namespace llvm;
 
 namespace gradc {
@@ -32,44 +30,31 @@ bool isShape(StringRef type, StringRef slot) {
 
 /// The slots of operators of a type; of a gradient operator, those that it reads.
 OpSlots slotsWithin(StringRef type) {
-  if (const OpSlots *known = slotsOfType(type)) return *known;
+  if (std::optional<OpSlots> known = slotsOfType(type)) return std::move(*known);
   OpSlots slots;
-  if (const GradientForm *form = formOfGradient(type))
+  if (const std::optional<GradientForm> form = formOfGradient(type))
     for (const GradientForm::Slot &slot : form->inputs) slots.inputs.push_back({slot.name});
   return slots;
 }
 
-/// Blocks are handled elsewhere, and counters have no gradient.
-const StringMap<Omissions> &omissionsByType() {
-  // Never destroyed: threads may still read it while the process exits.
-  static const StringMap<Omissions> &all = *[] {
-    auto *const map = new StringMap<Omissions>();
-    StringMap<Omissions> &byType = *map;
-    for (const GradientFormRow &row : gradientFormRows()) {
-      const StringRef type = row.type;
-      if (row.form.empty() || row.form == "none" || type == "increment" || ownsBlock(type)) continue;
-      const OpSlots known = slotsWithin(type);
-      const GradientForm form = parseGradientForm(type, row.form);
-      const FormSlots slots = slotsOf(form);
-      auto isNamed = [](ArrayRef<FormSlots::Slot> named, StringRef slot) {
-        return any_of(named, [&](const FormSlots::Slot &one) { return one.isGradient && one.source == slot; });
-      };
-      Omissions left;
-      left.gradientType = form.type;
-      for (const OpSlot &slot : known.inputs)
-        if (!isNamed(slots.outputs, slot.name) && !isShape(type, slot.name)) left.inputs.push_back(slot.name);
-      for (const OpSlot &slot : known.outputs)
-        if (!isNamed(slots.inputs, slot.name)) left.outputs.push_back(slot.name);
-      if (!left.inputs.empty() || !left.outputs.empty()) byType[type] = std::move(left);
-    }
-    return map;
-  }();
-  return all;
-}
-
-const Omissions *omissionsOf(StringRef type) {
-  const auto found = omissionsByType().find(type);
-  return found == omissionsByType().end() ? nullptr : &found->second;
+/// None if the gradient operator leaves nothing out. Blocks are handled elsewhere, and counters have no gradient.
+std::optional<Omissions> omissionsOf(StringRef type) {
+  const StringRef text = gradientForm(type).value_or(StringRef());
+  if (text.empty() || text == "none" || type == "increment" || ownsBlock(type)) return std::nullopt;
+  const OpSlots known = slotsWithin(type);
+  const GradientForm form = parseGradientForm(type, text);
+  const FormSlots slots = slotsOf(form);
+  auto isNamed = [](ArrayRef<FormSlots::Slot> named, StringRef slot) {
+    return any_of(named, [&](const FormSlots::Slot &one) { return one.isGradient && one.source == slot; });
+  };
+  Omissions left;
+  left.gradientType = form.type;
+  for (const OpSlot &slot : known.inputs)
+    if (!isNamed(slots.outputs, slot.name) && !isShape(type, slot.name)) left.inputs.push_back(slot.name);
+  for (const OpSlot &slot : known.outputs)
+    if (!isNamed(slots.inputs, slot.name)) left.outputs.push_back(slot.name);
+  if (left.inputs.empty() && left.outputs.empty()) return std::nullopt;
+  return left;
 }
 
 class Search {
@@ -122,14 +107,19 @@ class Search {
   }
   Key keyOf(uint32_t block, TextId name) const { return {*program.declaringBlock(block, name), name.value}; }
 
+  /// Null: nothing is left out.
+  const Omissions *omissionsOf(TextId type) {
+    std::unique_ptr<std::optional<Omissions>> &known = omissionsByType[type.value];
+    if (!known) known = std::make_unique<std::optional<Omissions>>(gradc::omissionsOf(program.text(type)));
+    return known->has_value() ? &**known : nullptr;
+  }
+
   void findCandidates() {
-    IdMap<const Omissions *> known;  // by type
     for (uint32_t block = 0; block < program.blocks.size(); ++block)
       for (uint32_t i = 0; i < program.blocks[block].ops.size(); ++i) {
         const TextId type = program.blocks[block].ops[i].type;
-        auto [omissions, isNew] = known.try_emplace(type.value);
-        if (isNew && !program.text(type).ends_with("_grad")) omissions->second = omissionsOf(program.text(type));
-        if (omissions->second) findCandidates({block, i}, *omissions->second);
+        if (program.text(type).ends_with("_grad")) continue;
+        if (const Omissions *found = omissionsOf(type)) findCandidates({block, i}, *found);
       }
   }
 
@@ -213,7 +203,7 @@ class Search {
     for (const Key &next : linksBack[key]) arrived.add(next);
     for (OpAt at : writers[key]) {
       if (isDifferentiated.contains({at.block, at.op})) continue;
-      const Omissions *omissions = omissionsOf(program.text(op(at).type));
+      const Omissions *omissions = omissionsOf(op(at).type);
       const bool isTaken = any_of(op(at).outputs, [&](const BlockSlot &slot) {
         if (omissions && is_contained(omissions->outputs, program.text(slot.name))) return false;
         return any_of(slot.variables, [&](TextId name) { return name != kEmptyName && keyOf(at.block, name) == key; });
@@ -240,6 +230,7 @@ class Search {
 
   const BlockProgram &program;
   const NameSet &noGrad;
+  IdMap<std::unique_ptr<std::optional<Omissions>>> omissionsByType;  // by type
   std::vector<Candidate> candidates;
   DenseMap<Key, SmallVector<OpAt, 2>> readers, writers;
   DenseMap<Key, SmallVector<Key, 1>> links, linksBack;
@@ -255,7 +246,7 @@ bool isUpdated(const BlockOp &op, TextId name) {
 }
 
 bool passesGradient(StringRef type, StringRef slot) {
-  const Omissions *omissions = omissionsOf(type);
+  const std::optional<Omissions> omissions = omissionsOf(type);
   return !omissions || !omissions->contains(slot);
 }
 

@@ -1,8 +1,9 @@
 // Tested by tests/formats/blocks/backward/append_backward_test.cc
 #include "formats/blocks/tables/gradient_forms.h"
 
+#include "ir/base/sorted_table.h"
+
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
 
@@ -13,15 +14,17 @@ constexpr GradientFormRow kRows[] = {
 #include "formats/blocks/tables/gradient_forms.def"
 };
 
-const StringMap<StringRef> &formsByType() {
-  // Never destroyed, like the table below: threads may still read it while the process exits.
-  static const StringMap<StringRef> &forms = *[] {
-    auto *const byType = new StringMap<StringRef>();
-    for (const GradientFormRow &form : kRows) (*byType)[form.type] = form.form;
-    return byType;
-  }();
-  return forms;
+/// The type of the gradient operator in the text of a form; empty if it serves forward as well.
+constexpr std::string_view gradientType(std::string_view form) {
+  constexpr std::string_view kEach = "each ";
+  if (form.starts_with(kEach)) form.remove_prefix(kEach.size());
+  const std::string_view type = form.substr(0, form.find(": "));
+  return type.find("_grad") == type.npos ? std::string_view() : type;
 }
+
+/// The rows by type, and by the type of their gradient operator.
+constexpr SortedTable kByType(kRows, [](const GradientFormRow &row) { return std::string_view(row.type); });
+constexpr SortedTable kByGradient(kRows, [](const GradientFormRow &row) { return gradientType(row.form); });
 
 GradientForm::Slot parseSlot(StringRef text) {
   GradientForm::Slot slot;
@@ -29,19 +32,6 @@ GradientForm::Slot parseSlot(StringRef text) {
   std::tie(slot.name, slot.source) = text.split(" = ");
   if (slot.source.empty()) slot.source = slot.name;
   return slot;
-}
-
-const StringMap<GradientForm> &formsByGradient() {
-  static const StringMap<GradientForm> &forms = *[] {
-    auto *const byGradient = new StringMap<GradientForm>();
-    for (const GradientFormRow &form : kRows) {
-      if (form.form.empty() || form.form == "none") continue;
-      GradientForm parsed = parseGradientForm(form.type, form.form);
-      if (parsed.type.contains("_grad")) (*byGradient)[parsed.type] = std::move(parsed);
-    }
-    return byGradient;
-  }();
-  return forms;
 }
 
 }  // namespace
@@ -60,15 +50,18 @@ GradientForm parseGradientForm(StringRef forward, StringRef text) {
   return form;
 }
 
-const GradientForm *formOfGradient(StringRef type) {
-  auto found = formsByGradient().find(type);
-  return found == formsByGradient().end() ? nullptr : &found->second;
+bool isGradientType(StringRef type) { return kByGradient.find(type) != nullptr; }
+
+std::optional<GradientForm> formOfGradient(StringRef type) {
+  const GradientFormRow *row = kByGradient.find(type);
+  if (!row) return std::nullopt;
+  return parseGradientForm(row->type, row->form);
 }
 
 std::optional<StringRef> gradientForm(StringRef type) {
-  auto found = formsByType().find(type);
-  if (found == formsByType().end()) return std::nullopt;
-  return found->second;
+  const GradientFormRow *row = kByType.find(type);
+  if (!row) return std::nullopt;
+  return row->form;
 }
 
 }  // namespace gradc

@@ -42,9 +42,10 @@ struct GradientForm {
 
 /// Requires a form that is neither empty nor "none".
 GradientForm parseGradientForm(llvm::StringRef forward, llvm::StringRef form);
-/// The form that makes this type, if the type only serves as a gradient: that of `tanh` for `tanh_grad`. Null for other
+/// The form that makes this type, if the type only serves as a gradient: that of `tanh` for `tanh_grad`. None for other
 /// types, among them forward types that are also gradients of another one (`scale`, `concat`).
-const GradientForm *formOfGradient(llvm::StringRef type);
+std::optional<GradientForm> formOfGradient(llvm::StringRef type);
+bool isGradientType(llvm::StringRef type);
 
 inline bool hasEmptyMaker(llvm::StringRef type) { return gradientForm(type) == llvm::StringRef(); }
 

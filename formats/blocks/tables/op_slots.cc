@@ -3,10 +3,10 @@
 
 #include "formats/blocks/program/block_program.h"
 #include "formats/blocks/tables/gradient_forms.h"
+#include "ir/base/sorted_table.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
 
@@ -19,6 +19,37 @@ constexpr OpSlotRow kRows[] = {
 
 constexpr StringLiteral kSuffix = "@GRAD";
 
+struct TypeRow {
+  std::string_view type;
+  const OpSlotRow *row = nullptr;
+};
+
+constexpr size_t numTypes() {
+  size_t count = 0;
+  for (const OpSlotRow &row : kRows) {
+    const std::string_view types = row.types;
+    count += 1 + static_cast<size_t>(std::count(types.begin(), types.end(), ' '));
+  }
+  return count;
+}
+
+/// A row for each type.
+struct TypeRows {
+  TypeRow rows[numTypes()];
+
+  consteval TypeRows() {
+    TypeRow *to = rows;
+    for (const OpSlotRow &row : kRows)
+      for (std::string_view types = row.types; !types.empty();) {
+        const size_t end = std::min(types.find(' '), types.size());
+        *to++ = {types.substr(0, end), &row};
+        types.remove_prefix(std::min(end + 1, types.size()));
+      }
+  }
+};
+constexpr TypeRows kTypes;
+constexpr SortedTable kByType(kTypes.rows, [](const TypeRow &row) { return row.type; });
+
 void parseSlots(StringRef text, SmallVectorImpl<OpSlot> &to) {
   for (StringRef name : split(text, ", ")) {
     if (name.empty()) continue;
@@ -30,22 +61,6 @@ void parseSlots(StringRef text, SmallVectorImpl<OpSlot> &to) {
   }
 }
 
-const StringMap<OpSlots> &slotsByType() {
-  // Never destroyed: threads may still read it while the process exits.
-  static const StringMap<OpSlots> &all = *[] {
-    auto *const byType = new StringMap<OpSlots>();
-    for (const OpSlotRow &row : kRows) {
-      const auto [inputs, outputs] = row.slots.split(" -> ");
-      OpSlots slots;
-      parseSlots(inputs, slots.inputs);
-      parseSlots(outputs, slots.outputs);
-      for (StringRef type : split(row.types, ' ')) (*byType)[type] = slots;
-    }
-    return byType;
-  }();
-  return all;
-}
-
 const OpSlot *slotNamed(ArrayRef<OpSlot> slots, StringRef name) {
   const auto *at = find_if(slots, [&](const OpSlot &slot) { return slot.name == name; });
   return at == slots.end() ? nullptr : at;
@@ -55,8 +70,8 @@ const OpSlot *slotNamed(ArrayRef<OpSlot> slots, StringRef name) {
 /// the gradient of, and may be missing; what is not requested is. `batch_norm_grad` has operands that its form lacks.
 std::optional<OpSlots> slotsOfGradient(const GradientForm &form) {
   StringRef forward = form.forward;
-  while (const GradientForm *first = formOfGradient(forward)) forward = first->forward;
-  const OpSlots *known = slotsOfType(forward);
+  while (const std::optional<GradientForm> first = formOfGradient(forward)) forward = first->forward;
+  const std::optional<OpSlots> known = slotsOfType(forward);
   if (!known) return std::nullopt;
   OpSlots slots;
   auto add = [&](const GradientForm::Slot &from, SmallVectorImpl<OpSlot> &to) {
@@ -132,10 +147,10 @@ class SlotVerifier {
     if (type.isRead) return type;
     type.isRead = true;
     const StringRef name = program.text(id);
-    std::optional<OpSlots> ofGradient;
-    if (const GradientForm *form = formOfGradient(name)) ofGradient = slotsOfGradient(*form);
-    const OpSlots *slots = ofGradient ? &*ofGradient : slotsOfType(name);
-    type.isKnown = slots != nullptr;
+    std::optional<OpSlots> slots;
+    if (const std::optional<GradientForm> form = formOfGradient(name)) slots = slotsOfGradient(*form);
+    if (!slots) slots = slotsOfType(name);
+    type.isKnown = slots.has_value();
     type.takesArrays = is_contained(kTakingArrays, name);
     type.makesTensors = is_contained(kMakingTensors, name);
     if (!slots) return type;
@@ -221,9 +236,14 @@ class SlotVerifier {
 
 ArrayRef<OpSlotRow> opSlotRows() { return kRows; }
 
-const OpSlots *slotsOfType(StringRef type) {
-  const auto found = slotsByType().find(type);
-  return found == slotsByType().end() ? nullptr : &found->second;
+std::optional<OpSlots> slotsOfType(StringRef type) {
+  const TypeRow *found = kByType.find(type);
+  if (!found) return std::nullopt;
+  const auto [inputs, outputs] = found->row->slots.split(" -> ");
+  OpSlots slots;
+  parseSlots(inputs, slots.inputs);
+  parseSlots(outputs, slots.outputs);
+  return slots;
 }
 
 Error verifySlots(const BlockProgram &program) {

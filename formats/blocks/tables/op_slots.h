@@ -23,8 +23,8 @@ struct OpSlotRow {
 };
 llvm::ArrayRef<OpSlotRow> opSlotRows();
 
-/// Of a forward type, from the table; null: not known.
-const OpSlots *slotsOfType(llvm::StringRef type);
+/// Of a forward type, from the table; none: not known.
+std::optional<OpSlots> slotsOfType(llvm::StringRef type);
 
 /// Each operator of a known type, or of a type of gradient operators, has the slots of its type with the right number
 /// of variables, tensors unless it takes arrays (BadEntry, which names block, operator, slot and variable). Others may

@@ -291,7 +291,7 @@ TEST_F(BlockHostile, E_48_RowsAndTheirGradients) {
     put(sample.name + " with its gradient", made.program, *file.call,
         [&](const BlockOp &op) { return op.type == last.type; });
     const BlockProgram alone = withoutForward(made.program, sample.type);
-    if (formOfGradient(made.program.text(last.type)))
+    if (isGradientType(made.program.text(last.type)))
       put(sample.name + " with its gradient alone", alone, *file.call,
           [&](const BlockOp &op) { return op.type == last.type; });
   }
@@ -303,7 +303,7 @@ TEST_F(BlockHostile, E_48_RowsWithoutAGradient) {
   for (const BlockOpRow *row : allBlockOps()) {
     const std::optional<StringRef> form = gradientForm(row->type);
     if (form && !form->empty() && *form != "none" && row->type != "increment") continue;
-    const OpSlots &slots = *slotsOfType(row->type);
+    const OpSlots slots = *slotsOfType(row->type);
     std::string op = row->type.str(), results;
     for (const OpSlot &slot : slots.inputs)
       if (!slot.isOptional) op += (" " + slot.name + "=p").str();

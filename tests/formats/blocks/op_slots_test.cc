@@ -118,13 +118,13 @@ TEST(OpSlots, EveryTypeWithARowOrAGradientHasSlots) {
     for (StringRef type : split(row.types, ' ')) EXPECT_TRUE(types.insert(type.str()).second) << type.str();
   for (const BlockOpRow *row : allBlockOps()) EXPECT_TRUE(slotsOfType(row->type)) << row->type.str();
   for (const GradientFormRow &row : gradientFormRows())
-    EXPECT_TRUE(row.form.empty() || formOfGradient(row.type) || slotsOfType(row.type)) << row.type.str();
+    EXPECT_TRUE(row.form.empty() || isGradientType(row.type) || slotsOfType(row.type)) << row.type.str();
 }
 
 /// What a form reads and writes belongs to the slots of its forward type.
 TEST(OpSlots, FormsNameSlotsOfTheirTypes) {
   for (const GradientFormRow &row : gradientFormRows()) {
-    const OpSlots *slots = slotsOfType(row.type);
+    const std::optional<OpSlots> slots = slotsOfType(row.type);
     if (!slots || row.form.empty() || row.form == "none") continue;
     const GradientForm form = parseGradientForm(row.type, row.form);
     for (const auto *side : {&form.inputs, &form.outputs})

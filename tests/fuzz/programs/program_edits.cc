@@ -167,7 +167,7 @@ class ProgramEditor : public ProgramView {
     json &op = at(*place);
     for (int attempt = 0; attempt < 60; ++attempt) {
       const StringRef type = rows[dice.below(rows.size())]->type;
-      const OpSlots *slots = slotsOfType(type);
+      const std::optional<OpSlots> slots = slotsOfType(type);
       const bool isAlike =
           slots &&
           all_of(slots->inputs,

@@ -45,7 +45,7 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
   BlockOp op = {form.type, {}, {}, attrsOf(block, forward, program.text(form.type)), gradientBlock};
   for (const Slot &slot : form.inputs) {
     readSlot(forward, slot, op.inputs.emplace_back());
-    if (slot.base.isValid() && !formOfGradient(program.text(form.type)))
+    if (slot.base.isValid() && !isGradientType(program.text(form.type)))
       if (Error error = checkNamed(block, index, slot, op.inputs.back())) return error;
     if (slot.isAuxiliary && op.inputs.back().variables.empty())
       return failureAt(program, block, index, ErrorKind::BadEntry,
@@ -55,7 +55,7 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
                        "slot '" + program.text(slot.source) +
                            "' names no variable for a result that the gradient reads");
   }
-  if (formOfGradient(type) && !readsGradient(forward))
+  if (isGradientType(type) && !readsGradient(forward))
     return failureAt(program, block, index, ErrorKind::NotDifferentiable, "it reads no gradient of an output");
   if (type == "batch_norm" || type == "batch_norm_grad") finishBatchNorm(forward, op);
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
@@ -123,7 +123,7 @@ GradientMaker::Form GradientMaker::parse(StringRef type, StringRef text) {
   form.isEach = parts.isEach;
   form.type = program.intern(parts.type);
   for (const GradientForm::Slot &slot : parts.inputs) form.inputs.push_back(internSlot(slot));
-  if (const OpSlots *slots = slotsOfType(type))
+  if (const std::optional<OpSlots> slots = slotsOfType(type))
     for (auto [slot, made] : zip(parts.inputs, form.inputs))
       for (const OpSlot &result : slots->outputs) {
         if (result.name != slot.source) continue;
