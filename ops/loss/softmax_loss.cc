@@ -1,6 +1,7 @@
 #include "ops/loss/softmax_loss.h"
 
 #include "ir/tensor/dim.h"
+#include "ir/rules/kernel.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/softmax_parts.h"
 
@@ -125,11 +126,15 @@ bool SoftmaxLabels::isIgnored(int64_t row) const {
 
 double SoftmaxLabels::weight(int64_t row) const { return isIgnored(row) ? 0.0 : scale; }
 
-void softmaxOfRows(const SoftmaxRows &rows, const TensorRef &x, const TensorRef &y) {
-  dispatchFloating(y.dtype, [&](auto zero) {
+void softmaxOfRows(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const SoftmaxRows rows(call.params<SoftmaxOutputParams>(), call.out[0].shape);
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
     for (int64_t row = 0; row < rows.count(); ++row)
-      softmaxRow(x.as<const T>() + rows.begin(row), y.as<T>() + rows.begin(row), rows.classes, rows.inner);
+      softmaxRow(x + rows.begin(row), y + rows.begin(row), rows.classes, rows.inner);
   });
 }
 

@@ -89,8 +89,8 @@ class SoftmaxLabels {
   float scale = 1;
 };
 
-/// y = softmax of every row of x, computed in float64. x and y may be the same memory.
-void softmaxOfRows(const SoftmaxRows &rows, const TensorRef &x, const TensorRef &y);
+/// Output 0 = softmax of every row of input 0, computed in float64. They may be the same memory.
+void softmaxOfRows(const KernelCall &call);
 
 /// Shapes of (data, …) and of output 0, which has the shape of data: whether it has the axes that rows need.
 void softmaxDataShape(ShapeInference &s);

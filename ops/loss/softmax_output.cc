@@ -110,11 +110,7 @@ constinit const OpDef kSoftmaxOutput = {
           const Attrs attrs = d.context().withAttrs(d.attrs(), {loweredFrom(d)});
           d.y(0, d.emit(kSoftmaxOutputSoftmax, {d.x(0)}, attrs));
         },
-    .kernel =
-        [](const KernelCall &call) {
-          const SoftmaxRows rows(call.params<SoftmaxOutputParams>(), call.out[0].shape);
-          if (call.wants(0)) softmaxOfRows(rows, call.in[0], call.out[0]);
-        },
+    .kernel = softmaxOfRows,
     .impliedLoss = crossEntropy,
     .ignoresHead = takesNoHead,
 };
@@ -144,7 +140,7 @@ constinit const OpDef kSoftmaxOutputGrad = {
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
-          softmaxOfRows(SoftmaxRows(call.params<SoftmaxOutputParams>(), call.out[0].shape), call.in[0], call.out[0]);
+          softmaxOfRows(call);
           lossGradient(call, call.in[1], call.in.size() == 3 ? &call.in[2] : nullptr);
         },
 };

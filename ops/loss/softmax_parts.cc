@@ -155,11 +155,7 @@ constinit const OpDef kSoftmaxOutputSoftmax = {
           g.dx(0, g.emit(kElemwiseMul, {g.y(0), g.emit(kBroadcastSub, {g.dy(0), inRow})}));
         },
     .decompose = decomposeSoftmax,
-    .kernel =
-        [](const KernelCall &call) {
-          const SoftmaxRows rows(call.params<SoftmaxOutputParams>(), call.out[0].shape);
-          if (call.wants(0)) softmaxOfRows(rows, call.in[0], call.out[0]);
-        },
+    .kernel = softmaxOfRows,
 };
 
 constinit const OpDef kSoftmaxOutputTarget = {

@@ -257,10 +257,7 @@ constinit const OpDef kBackwardBatchNorm = {
     .flags = {.isBackward = true},
     .readsForm = hasBatchForm,
     .decompose = decomposeBackward,
-    .kernel =
-        [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { backward<decltype(zero)>(call); });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { backward<decltype(zero)>(call); }>,
 };
 
 // The gradient that reaches the data through its batch statistics, from their gradients dm and dr:
@@ -351,13 +348,8 @@ constinit const OpDef kBatchNorm = {
     .inputDefaults = kAuxDefaults,
     .gradient = batchNormGradient,
     .decompose = decomposeForward,
-    .kernel =
-        [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { forward<decltype(zero)>(call); });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { forward<decltype(zero)>(call); }>,
 };
-
-namespace {}  // namespace
 
 BatchNormAttrs batchNormAttrs(const NodeKind &kind) {
   const BatchNormParams &p = kind.params<BatchNormParams>();

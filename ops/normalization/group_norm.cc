@@ -7,7 +7,6 @@
 // group. Sums run in float64. Tested by tests/ops/network_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
@@ -89,18 +88,12 @@ struct GroupRows {
 
 template <class T> void forwardRows(const KernelCall &call) {
   const GroupRows rows(call, call.in[0].shape);
-  const double eps = call.params<GroupNormParams>().eps, count = static_cast<double>(rows.length);
+  const double eps = call.params<GroupNormParams>().eps;
   const T *gamma = call.in[1].as<const T>(), *beta = call.in[2].as<const T>();
   for (int64_t row = 0; row < rows.count; ++row) {
     const T *x = call.in[0].as<const T>() + row * rows.length;
-    double sum = 0, squares = 0;
-    for (int64_t k = 0; k < rows.length; ++k) sum += static_cast<double>(x[k]);
-    const double mean = sum / count;
-    for (int64_t k = 0; k < rows.length; ++k) {
-      const double centred = static_cast<double>(x[k]) - mean;
-      squares += centred * centred;
-    }
-    const double deviation = std::sqrt(squares / count + eps);
+    const auto [mean, variance] = momentsOf(rows.length, [=](int64_t k) { return x[k]; });
+    const double deviation = std::sqrt(variance + eps);
     if (call.wants(1)) call.out[1].as<T>()[row] = static_cast<T>(mean);
     if (call.wants(2)) call.out[2].as<T>()[row] = static_cast<T>(deviation);
     if (!call.wants(0)) continue;
@@ -184,12 +177,7 @@ constinit const OpDef kBackwardGroupNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
-    .kernel =
-        [](const KernelCall &call) {
-          withMissingInputs(call, [](const KernelCall &filled) {
-            dispatchFloating(filled.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(filled); });
-          });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { backwardRows<decltype(zero)>(call); }>,
 };
 
 // The gradient through the statistics, from theirs, dm and ds: (dm + x̂·ds)/n, because d m = 1/n and d s = x̂/n.
@@ -241,10 +229,7 @@ constinit const OpDef kGroupNorm = {
     .inplace = kInplaceFirst,
     .gradient = groupNormGradient,
     .decompose = decomposeForward,
-    .kernel =
-        [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { forwardRows<decltype(zero)>(call); }>,
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 // Tested by tests/ops/sequence_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
@@ -79,18 +78,11 @@ struct InstanceRows {
 
 template <class T> void forwardRows(const KernelCall &call) {
   const InstanceRows rows(call.in[0].shape);
-  const double eps = call.params<InstanceNormParams>().eps, count = static_cast<double>(rows.pixels);
+  const double eps = call.params<InstanceNormParams>().eps;
   const T *gamma = call.in[1].as<const T>(), *beta = call.in[2].as<const T>();
   for (int64_t row = 0; row < rows.count; ++row) {
     const T *x = call.in[0].as<const T>() + row * rows.pixels;
-    double sum = 0, squares = 0;
-    for (int64_t k = 0; k < rows.pixels; ++k) sum += static_cast<double>(x[k]);
-    const double mean = sum / count;
-    for (int64_t k = 0; k < rows.pixels; ++k) {
-      const double centred = static_cast<double>(x[k]) - mean;
-      squares += centred * centred;
-    }
-    const double variance = squares / count;
+    const auto [mean, variance] = momentsOf(rows.pixels, [=](int64_t k) { return x[k]; });
     if (call.wants(1)) call.out[1].as<T>()[row] = static_cast<T>(mean);
     if (call.wants(2)) call.out[2].as<T>()[row] = static_cast<T>(variance);
     if (!call.wants(0)) continue;
@@ -188,12 +180,7 @@ constinit const OpDef kBackwardInstanceNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
-    .kernel =
-        [](const KernelCall &call) {
-          withMissingInputs(call, [](const KernelCall &filled) {
-            dispatchFloating(filled.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(filled); });
-          });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { backwardRows<decltype(zero)>(call); }>,
 };
 
 // The gradient through the statistics, from theirs, dm and dv: (dm + 2·(x − mean)·dv)/n.
@@ -241,10 +228,7 @@ constinit const OpDef kInstanceNorm = {
     .inplace = kInplaceFirst,
     .gradient = instanceNormGradient,
     .decompose = decomposeForward,
-    .kernel =
-        [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { forwardRows<decltype(zero)>(call); }>,
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 // that makes second and higher orders right. Sums run in float64. Tested by tests/ops/layer_ops_test.cc
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
-#include "ir/rules/missing_inputs.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/attrs.h"
 #include "ops/kit/axis_rows.h"
@@ -72,18 +71,12 @@ constexpr NormPorts kBackwardPorts = {
 
 template <class T> void forwardRows(const KernelCall &call) {
   const AxisRows rows = rowsOf(call, call.in[0].shape);
-  const double eps = call.params<LayerNormParams>().eps, count = static_cast<double>(rows.length);
+  const double eps = call.params<LayerNormParams>().eps;
   const T *gamma = call.in[1].as<const T>(), *beta = call.in[2].as<const T>();
   for (int64_t row = 0; row < rows.count(); ++row) {
     const T *x = call.in[0].as<const T>() + rows.begin(row);
-    double sum = 0, squares = 0;
-    for (int64_t k = 0; k < rows.length; ++k) sum += static_cast<double>(x[k * rows.inner]);
-    const double mean = sum / count;
-    for (int64_t k = 0; k < rows.length; ++k) {
-      const double centred = static_cast<double>(x[k * rows.inner]) - mean;
-      squares += centred * centred;
-    }
-    const double deviation = std::sqrt(squares / count + eps);
+    const auto [mean, variance] = momentsOf(rows.length, [&](int64_t k) { return x[k * rows.inner]; });
+    const double deviation = std::sqrt(variance + eps);
     if (call.wants(1)) call.out[1].as<T>()[row] = static_cast<T>(mean);
     if (call.wants(2)) call.out[2].as<T>()[row] = static_cast<T>(deviation);
     if (!call.wants(0)) continue;
@@ -143,14 +136,10 @@ template <class T> void backwardData(const KernelCall &call, const AxisRows &row
   }
 }
 
-void backward(const KernelCall &given) {
-  withMissingInputs(given, [](const KernelCall &call) {
-    const AxisRows rows = rowsOf(call, call.in[1].shape);
-    dispatchFloating(call.in[0].dtype, [&](auto zero) {
-      backwardVectors<decltype(zero)>(call, rows);
-      if (call.wants(0)) backwardData<decltype(zero)>(call, rows);
-    });
-  });
+template <class T> void backward(const KernelCall &call) {
+  const AxisRows rows = rowsOf(call, call.in[1].shape);
+  backwardVectors<T>(call, rows);
+  if (call.wants(0)) backwardData<T>(call, rows);
 }
 
 // Reductions along and across the axis on behalf of one node.
@@ -197,7 +186,7 @@ constinit const OpDef kBackwardLayerNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
-    .kernel = backward,
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { backward<decltype(zero)>(call); }>,
 };
 
 // The gradient through the statistics, from theirs, dm and ds: (dm + x̂·ds)/n, because d m = 1/n and d s = x̂/n.
@@ -247,10 +236,7 @@ constinit const OpDef kLayerNorm = {
     .inplace = kInplaceFirst,
     .gradient = layerNormGradient,
     .decompose = decomposeForward,
-    .kernel =
-        [](const KernelCall &call) {
-          dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
-        },
+    .kernel = normalizationKernel<[](auto zero, const KernelCall &call) { forwardRows<decltype(zero)>(call); }>,
 };
 
 }  // namespace

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "ir/rules/grad_rule.h"
+#include "ir/rules/missing_inputs.h"
 #include "ops/kit/attrs.h"
+#include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/primitives.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -16,6 +18,29 @@ struct NormPorts {
   size_t data;
   llvm::ArrayRef<size_t> vectorInputs, vectorOutputs, rowInputs, rowOutputs;
 };
+
+/// Mean and biased variance of x(0), …, x(count − 1), in two passes.
+struct Moments {
+  double mean, variance;
+};
+template <class F> Moments momentsOf(int64_t count, F x) {
+  double sum = 0, squares = 0;
+  for (int64_t k = 0; k < count; ++k) sum += static_cast<double>(x(k));
+  const double mean = sum / static_cast<double>(count);
+  for (int64_t k = 0; k < count; ++k) {
+    const double centred = static_cast<double>(x(k)) - mean;
+    squares += centred * centred;
+  }
+  return {mean, squares / static_cast<double>(count)};
+}
+
+/// `kernel` of an operator whose loops are `rows(T{0}, call)`, T the floating type of input 0. Missing inputs are
+/// filled in.
+template <auto rows> void normalizationKernel(const KernelCall &call) {
+  withMissingInputs(call, [](const KernelCall &filled) {
+    dispatchFloating(filled.in[0].dtype, [&](auto zero) { rows(zero, filled); });
+  });
+}
 
 /// `check` of operators with an eps, which MXNet holds in single precision.
 template <class P> llvm::Error roundEps(const OpDef &, void *params) {

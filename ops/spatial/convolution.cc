@@ -50,34 +50,21 @@ void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   out = ((room - p.reach(i)) / p.stride[i] + 1).inShape();
 }
 
-// Input channels from the weight's, and back.
-void relateChannels(ShapeInference &s, int64_t &in, int64_t &weight) {
-  const int64_t groups = s.params<ConvolutionParams>().numGroup;
-  if (in == kUnknownDim && weight != kUnknownDim) in = (Dim(weight) * groups).inShape();
-  if (in == kUnknownDim || in == kBadDim) return;
-  if (in % groups)
-    return s.fail("input has " + Twine(in) + " channels, expected a multiple of num_group " + Twine(groups));
-  weight = in / groups;
-}
-
-// Infers all that the shapes of data, weight and output determine about one another (INF-04).
-void relateShapes(ShapeInference &s, ConvolutionPorts at) {
+// Batch and filters from one another; input channels from the weight's, and back.
+void relateChannels(ShapeInference &s, ConvolutionShapes &shapes) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
-  const DimsBuffer unknown(p.rank(), kUnknownDim);
-  stateShapes(s, at, unknown, unknown, unknown);
-  if (s.hasFailed()) return;
-  DimsBuffer in(s.in(at.data).dims()), w(s.in(at.weight).dims()), out(outputShape(s, at).dims());
   const size_t channel = static_cast<size_t>(p.channelAxis());
-  relateChannels(s, in[channel], w[channel]);
-  w[0] = out[channel] = p.numFilter;
+  auto &[in, weight, out] = shapes;
+  weight[0] = out[channel] = p.numFilter;
   if (in[0] == kUnknownDim) in[0] = out[0];
   out[0] = in[0];
-  for (size_t i = 0; i < p.kernel.size() && !s.hasFailed(); ++i) {
-    const size_t axis = p.spatialAxis(i);
-    w[axis] = p.kernel[i];
-    relateExtents(s, i, in[axis], out[axis]);
-  }
-  stateShapes(s, at, in, w, out);
+  if (in[channel] == kUnknownDim && weight[channel] != kUnknownDim)
+    in[channel] = (Dim(weight[channel]) * p.numGroup).inShape();
+  if (in[channel] == kUnknownDim || in[channel] == kBadDim) return;
+  if (in[channel] % p.numGroup)
+    return s.fail("input has " + Twine(in[channel]) + " channels, expected a multiple of num_group " +
+                  Twine(p.numGroup));
+  weight[channel] = in[channel] / p.numGroup;
 }
 
 struct Convolving {
@@ -86,7 +73,8 @@ struct Convolving {
   static constexpr bool isAdjoint = false;
   static constexpr ArrayRef<AttrSpec> attrs = kAttrs;
   static constexpr auto check = checkParams;
-  static constexpr auto relate = relateShapes;
+  static constexpr auto relateChannels = gradc::relateChannels;
+  static constexpr auto relateExtents = gradc::relateExtents;
   static constexpr auto geometry = convolutionGeometry;
 };
 

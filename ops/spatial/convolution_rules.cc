@@ -45,6 +45,23 @@ void stateShapes(ShapeInference &s, ConvolutionPorts at, Dims data, Dims weight,
   else s.setIn(at.output, output);
 }
 
+void relateShapes(ShapeInference &s, ConvolutionPorts at, void (*relateChannels)(ShapeInference &, ConvolutionShapes &),
+                  void (*relateExtents)(ShapeInference &, size_t i, int64_t &in, int64_t &out)) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  const DimsBuffer unknown(p.rank(), kUnknownDim);
+  stateShapes(s, at, unknown, unknown, unknown);
+  if (s.hasFailed()) return;
+  ConvolutionShapes shapes{DimsBuffer(s.in(at.data).dims()), DimsBuffer(s.in(at.weight).dims()),
+                           DimsBuffer(outputShape(s, at).dims())};
+  relateChannels(s, shapes);
+  for (size_t i = 0; i < p.kernel.size() && !s.hasFailed(); ++i) {
+    const size_t axis = p.spatialAxis(i);
+    shapes.weight[axis] = p.kernel[i];
+    relateExtents(s, i, shapes.in[axis], shapes.out[axis]);
+  }
+  stateShapes(s, at, shapes.in, shapes.weight, shapes.out);
+}
+
 void relateGradients(ShapeInference &s) {
   for (size_t o = 0; o < s.numOutputs(); ++o) s.sameInOut(o + 1, o);
   if (s.numOutputs() < 3) return;

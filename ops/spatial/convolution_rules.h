@@ -66,6 +66,14 @@ struct ConvolutionPorts {
 ShapeRef outputShape(const ShapeInference &s, ConvolutionPorts at);
 /// Merges what is known about the three shapes.
 void stateShapes(ShapeInference &s, ConvolutionPorts at, Dims data, Dims weight, Dims output);
+/// The three shapes, of known rank.
+struct ConvolutionShapes {
+  DimsBuffer in, weight, out;
+};
+/// Infers all that the three shapes determine about one another (INF-04): `relateChannels` relates batch and channels,
+/// `relateExtents` the extents of one spatial axis, input and output.
+void relateShapes(ShapeInference &s, ConvolutionPorts at, void (*relateChannels)(ShapeInference &, ConvolutionShapes &),
+                  void (*relateExtents)(ShapeInference &, size_t i, int64_t &in, int64_t &out));
 /// For the fused gradient: outputs have the shapes of data, weight and bias, inputs 1, 2 and 3.
 void relateGradients(ShapeInference &s);
 
@@ -80,9 +88,13 @@ void gradientOfWeightGrad(GradRule &g, const OpDef &forward, const OpDef &dataGr
 
 // ---- definitions
 //
-// F describes one of the two: its `attrs` and `check`; `relate`, which infers shapes; `geometry`, the windows from the
-// shapes of data and output; the maps `Forward` and `Backward`, x and w to y, dy and w to dx; and whether it
-// `isAdjoint` to a convolution.
+// F describes one of the two: its `attrs` and `check`; `relateChannels` and `relateExtents`, which infer shapes;
+// `geometry`, the windows from the shapes of data and output; the maps `Forward` and `Backward`, x and w to y, dy and w
+// to dx; and whether it `isAdjoint` to a convolution.
+
+template <class F> void relate(ShapeInference &s, ConvolutionPorts at) {
+  relateShapes(s, at, F::relateChannels, F::relateExtents);
+}
 
 template <class F> constexpr OpDef convolutionOp(llvm::StringRef name, llvm::StringRef summary) {
   OpDef op;
@@ -100,7 +112,7 @@ constexpr OpDef forwardOf(llvm::StringRef name, llvm::StringRef alias, llvm::Str
   op.aliases = {alias};
   op.inputs = {{"data", "weight", "bias"}, [](const NodeKind &kind) { return hasBias(kind) ? 3u : 2u; }};
   op.shape = [](ShapeInference &s) {
-    F::relate(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+    relate<F>(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
     if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
   };
   op.gradient = [](GradRule &g) { fusedGradient(g, Gradient); };
@@ -121,7 +133,7 @@ constexpr OpDef fusedGradientOf(llvm::StringRef name, llvm::StringRef summary) {
   op.outputs = {{"data_grad", "weight_grad", "bias_grad"},
                 [](const NodeKind &kind) { return hasBias(kind) ? 3u : 2u; }};
   op.shape = [](ShapeInference &s) {
-    F::relate(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+    relate<F>(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
     relateGradients(s);
   };
   op.ignored = {3};
@@ -140,7 +152,7 @@ constexpr OpDef fusedGradientOf(llvm::StringRef name, llvm::StringRef summary) {
 /// Shapes of a map of inputs 0 and 1 that has the shape of input 2, whose contents are not read.
 template <class F, size_t data, size_t weight> void relateMap(ShapeInference &s) {
   if constexpr (F::isAdjoint) s.sameInOut(2, 0);
-  F::relate(s, {.data = data, .weight = weight, .output = 0, .isForward = false});
+  relate<F>(s, {.data = data, .weight = weight, .output = 0, .isForward = false});
   s.sameInOut(2, 0);
 }
 

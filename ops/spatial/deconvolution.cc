@@ -112,28 +112,18 @@ void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   out = length.inShape();
 }
 
-// Infers all that the shapes of data, weight and output determine about one another (INF-04).
-void relateShapes(ShapeInference &s, ConvolutionPorts at) {
+void relateChannels(ShapeInference &s, ConvolutionShapes &shapes) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
-  const DimsBuffer unknown(p.rank(), kUnknownDim);
-  stateShapes(s, at, unknown, unknown, unknown);
-  if (s.hasFailed()) return;
-  DimsBuffer in(s.in(at.data).dims()), w(s.in(at.weight).dims()), out(outputShape(s, at).dims());
   const size_t channel = static_cast<size_t>(p.channelAxis());
-  in[channel] = std::max(in[channel], w[0]);
+  auto &[in, weight, out] = shapes;
+  in[channel] = std::max(in[channel], weight[0]);
   if (in[channel] != kUnknownDim && in[channel] % p.numGroup)
     return s.fail("input has " + Twine(in[channel]) + " channels, expected a multiple of num_group " +
                   Twine(p.numGroup));
-  w[0] = in[channel];
-  w[channel] = p.numFilter / p.numGroup;
+  weight[0] = in[channel];
+  weight[channel] = p.numFilter / p.numGroup;
   out[channel] = p.numFilter;
   in[0] = out[0] = std::max(in[0], out[0]);
-  for (size_t i = 0; i < p.kernel.size() && !s.hasFailed(); ++i) {
-    const size_t axis = p.spatialAxis(i);
-    w[axis] = p.kernel[i];
-    relateExtents(s, i, in[axis], out[axis]);
-  }
-  stateShapes(s, at, in, w, out);
 }
 
 // The attributes of the convolution from the output's images to the data's; none if the data is empty, which no
@@ -162,7 +152,8 @@ struct Deconvolving {
   static constexpr bool isAdjoint = true;
   static constexpr ArrayRef<AttrSpec> attrs = kAttrs;
   static constexpr auto check = checkParams;
-  static constexpr auto relate = relateShapes;
+  static constexpr auto relateChannels = gradc::relateChannels;
+  static constexpr auto relateExtents = gradc::relateExtents;
   static constexpr auto geometry = deconvolutionGeometry;
 };
 
