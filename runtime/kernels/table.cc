@@ -3,7 +3,6 @@
 
 #include "ops/kit/families.h"
 #include "runtime/kernels/core/sliced.h"
-#include "runtime/kernels/elementwise/optimizer_steps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

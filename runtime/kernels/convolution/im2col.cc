@@ -1,7 +1,7 @@
 // im2col, col2im and their gradients: rows of columns, or planes of images, divided among threads.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/im2col.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 
@@ -51,10 +51,8 @@ template <class T> class ToImage : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype) || site.in[0].size() == 0) return kernel;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  if (site.in[0].size() == 0) return nullptr;
+  return floatingKernel<Kernel>(site.out[0].dtype, site);
 }
 
 std::unique_ptr<PreparedKernel> toColumns(const KernelSite &site) { return make<ToColumns>(site); }

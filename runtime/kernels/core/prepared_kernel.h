@@ -65,6 +65,16 @@ class PreparedKernel {
   virtual bool isFast() const { return true; }
 };
 
+/// One that takes parts, and divides their elements among threads.
+class PartwiseKernel : public PreparedKernel {
+ public:
+  explicit PartwiseKernel(const KernelSite &site) : threads(site.threads) {}
+  bool takesParts() const final { return true; }
+
+ protected:
+  const unsigned threads;
+};
+
 /// Returns null if the node is better left to the reference kernel.
 using KernelFactory = std::unique_ptr<PreparedKernel> (*)(const KernelSite &);
 

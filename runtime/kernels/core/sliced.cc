@@ -18,24 +18,23 @@ namespace {
 
 constexpr int64_t kGrain = 8192;  // fewer elements are not worth a second thread
 
-class SlicedKernel : public PreparedKernel {
+class SlicedKernel : public PartwiseKernel {
  public:
-  SlicedKernel(unsigned threads, bool isVectorised) : threads(threads), isVectorised(isVectorised) {}
+  SlicedKernel(const KernelSite &site, int64_t grain, bool isVectorised)
+      : PartwiseKernel(site), grain(grain), isVectorised(isVectorised) {}
 
   void run(const KernelCall &call) override {
-    parallelFor(threads, call.out[0].size(), kGrain, [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
+    parallelFor(threads, call.out[0].size(), grain, [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
   }
   bool isFast() const override { return isVectorised; }
-  bool takesParts() const override { return true; }
 
  private:
   static void runSlice(const KernelCall &call, int64_t begin, int64_t end) {
-    const int64_t length[] = {end - begin};
-    SmallVector<TensorRef, 4> in, out;
+    const int64_t size = call.out[0].size(), length[] = {end - begin};
+    SmallVector<TensorRef, 6> in, out;
     auto slice = [&](const TensorRef &whole) {
-      char *data = whole.as<char>();
-      return TensorRef{data ? data + static_cast<size_t>(begin) * dtypeBytes(whole.dtype) : nullptr, whole.dtype,
-                       length};
+      if (!whole.data || whole.size() != size) return whole;
+      return TensorRef{whole.as<char>() + static_cast<size_t>(begin) * dtypeBytes(whole.dtype), whole.dtype, length};
     };
     for (const TensorRef &operand : call.in) in.push_back(slice(operand));
     for (const TensorRef &operand : call.out) out.push_back(slice(operand));
@@ -45,8 +44,8 @@ class SlicedKernel : public PreparedKernel {
     call.kind->op->kernel(part);
   }
 
-  unsigned threads;
-  bool isVectorised;
+  const int64_t grain;
+  const bool isVectorised;
 };
 
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, bool isVectorised) {
@@ -58,12 +57,24 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, bool isVectorised) 
     if (site.out[o].size() != size || !isFloatingKernelType(site.out[o].dtype)) return nullptr;
     if (site.wants(o) && site.out[o].layout != layout) return nullptr;
   }
-  return std::make_unique<SlicedKernel>(site.threads, isVectorised);
+  return std::make_unique<SlicedKernel>(site, kGrain, isVectorised);
 }
 
 }  // namespace
 
+std::unique_ptr<PreparedKernel> referenceSlices(const KernelSite &site, int64_t grain) {
+  return std::make_unique<SlicedKernel>(site, grain, true);
+}
+
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site) { return make(site, false); }
 std::unique_ptr<PreparedKernel> referenceLoop(const KernelSite &site) { return make(site, true); }
+
+std::unique_ptr<PreparedKernel> optimizerStep(const KernelSite &site) {
+  const TensorRef &weight = site.out[0];
+  if (!site.wants(0) || !isFloatingKernelType(weight.dtype)) return nullptr;
+  for (const TensorRef &operand : site.in)
+    if (operand.size() == weight.size() ? operand.layout != weight.layout : operand.size() != 1) return nullptr;
+  return referenceSlices(site, kGrain * 2);
+}
 
 }  // namespace gradc::fast

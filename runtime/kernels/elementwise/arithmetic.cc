@@ -3,6 +3,7 @@
 #include "ir/base/number.h"
 #include "ops/binary/extrema.h"
 #include "ops/elementwise/scalar_params.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/elementwise/arithmetic.h"
@@ -18,18 +19,15 @@ namespace {
 
 /// Makes Kernel<T> for the type of output 0; null unless that is a floating type.
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> ofFloating(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (isFloatingKernelType(site.out[0].dtype))
-    dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  return floatingKernel<Kernel>(site.out[0].dtype, site);
 }
 
 /// y = F(a[, b], scalar), where `scalar` is an attribute.
 template <auto F> struct WithScalar {
-  template <class T> class Kernel : public PreparedKernel {
+  template <class T> class Kernel : public PartwiseKernel {
    public:
     explicit Kernel(const KernelSite &site)
-        : scalar(convertNumber<T>(site.kind->params<ScalarParams>().scalar)), threads(site.threads) {}
+        : PartwiseKernel(site), scalar(convertNumber<T>(site.kind->params<ScalarParams>().scalar)) {}
     void run(const KernelCall &call) override {
       const T *a = call.in[0].as<const T>(), s = scalar;
       T *y = call.out[0].as<T>();
@@ -40,11 +38,9 @@ template <auto F> struct WithScalar {
         mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], s)); });
       }
     }
-    bool takesParts() const override { return true; }
 
    private:
     T scalar;
-    unsigned threads;
   };
 };
 template <auto F> std::unique_ptr<PreparedKernel> withScalar(const KernelSite &site) {
@@ -76,9 +72,9 @@ template <class Make> std::unique_ptr<PreparedKernel> withPower(double exponent,
 
 /// Outputs F0(dy, a, b) and F1(dy, a, b); one operand may share memory with an output.
 template <auto F0, auto F1> struct TwoOutputs {
-  template <class T> class Kernel : public PreparedKernel {
+  template <class T> class Kernel : public PartwiseKernel {
    public:
-    explicit Kernel(const KernelSite &site) : threads(site.threads) {}
+    using PartwiseKernel::PartwiseKernel;
     void run(const KernelCall &call) override {
       const T *dy = call.in[0].as<const T>(), *a = call.in[1].as<const T>(), *b = call.in[2].as<const T>();
       T *first = call.wants(0) ? call.out[0].as<T>() : nullptr, *second = call.wants(1) ? call.out[1].as<T>() : nullptr;
@@ -92,10 +88,6 @@ template <auto F0, auto F1> struct TwoOutputs {
       else if (first) mapElements(size, threads, [=](int64_t i) { first[i] = F0(dy[i], a[i], b[i]); });
       else if (second) mapElements(size, threads, [=](int64_t i) { second[i] = F1(dy[i], a[i], b[i]); });
     }
-    bool takesParts() const override { return true; }
-
-   private:
-    unsigned threads;
   };
 };
 template <auto F0, auto F1> std::unique_ptr<PreparedKernel> twoOutputs(const KernelSite &site) {
@@ -106,9 +98,9 @@ template <class T> T signOf(T x) { return static_cast<T>((x > T{0}) - (x < T{0})
 
 /// The gradient of a choice, inputs dy and the condition. Output 0 is dy where the condition holds, output 1 dy where
 /// it does not.
-template <class T> class ChoiceBackward : public PreparedKernel {
+template <class T> class ChoiceBackward : public PartwiseKernel {
  public:
-  explicit ChoiceBackward(const KernelSite &site) : threads(site.threads) {}
+  using PartwiseKernel::PartwiseKernel;
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *condition = call.in[1].as<const T>();
     for (size_t output = 0; output < 2; ++output) {
@@ -121,10 +113,6 @@ template <class T> class ChoiceBackward : public PreparedKernel {
       });
     }
   }
-  bool takesParts() const override { return true; }
-
- private:
-  unsigned threads;
 };
 
 /// Bounds of an interval. An x of type T is below the double `clip.low` exactly if it is below `atLeast`, the smallest
@@ -140,9 +128,9 @@ template <class T> struct Interval {
   }
 };
 
-template <class T> class Clip : public PreparedKernel {
+template <class T> class Clip : public PartwiseKernel {
  public:
-  explicit Clip(const KernelSite &site) : interval(clipAttrs(*site.kind)), threads(site.threads) {}
+  explicit Clip(const KernelSite &site) : PartwiseKernel(site), interval(clipAttrs(*site.kind)) {}
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
@@ -152,16 +140,14 @@ template <class T> class Clip : public PreparedKernel {
       y[i] = value > to.atMost ? to.high : notBelow;
     });
   }
-  bool takesParts() const override { return true; }
 
  private:
   Interval<T> interval;
-  unsigned threads;
 };
 
-template <class T> class ClipBackward : public PreparedKernel {
+template <class T> class ClipBackward : public PartwiseKernel {
  public:
-  explicit ClipBackward(const KernelSite &site) : interval(clipAttrs(*site.kind)), threads(site.threads) {}
+  explicit ClipBackward(const KernelSite &site) : PartwiseKernel(site), interval(clipAttrs(*site.kind)) {}
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
     T *dx = call.out[0].as<T>();
@@ -171,11 +157,9 @@ template <class T> class ClipBackward : public PreparedKernel {
       dx[i] = ((value < low) | (value > high)) ? T{0} : head;
     });
   }
-  bool takesParts() const override { return true; }
 
  private:
   Interval<T> interval;
-  unsigned threads;
 };
 
 /// Whether the condition has the operands' type, size and layout.

@@ -1,9 +1,9 @@
 // Dropout with one draw per element, and its gradient, a product with the mask. As in the reference kernel, the draw of
 // an element depends only on its index. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/tensor/random_stream.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/random/dropout.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/elementwise/elementwise.h"
 
@@ -53,12 +53,8 @@ template <class T> class DropoutKernel : public PreparedKernel {
 };
 
 std::unique_ptr<PreparedKernel> dropout(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype) || site.out[1].size() != site.in[0].size()) return kernel;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<DropoutKernel<decltype(zero)>>(dropoutAttrs(*site.kind), site.threads);
-  });
-  return kernel;
+  if (site.out[1].size() != site.in[0].size()) return nullptr;
+  return floatingKernel<DropoutKernel>(site.out[0].dtype, dropoutAttrs(*site.kind), site.threads);
 }
 
 // Inputs dy, mask.

@@ -20,9 +20,9 @@ template <class F> void mapElements(int64_t size, unsigned threads, F visit) {
 }
 
 /// y = F(a[, b[, c]]); b is input `Second`.
-template <class T, auto F, size_t Second> class ElementKernel : public PreparedKernel {
+template <class T, auto F, size_t Second> class ElementKernel : public PartwiseKernel {
  public:
-  explicit ElementKernel(const KernelSite &site) : threads(site.threads) {}
+  using PartwiseKernel::PartwiseKernel;
   void run(const KernelCall &call) override {
     const T *a = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
@@ -36,11 +36,6 @@ template <class T, auto F, size_t Second> class ElementKernel : public PreparedK
       mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], c[i])); });
     }
   }
-
-  bool takesParts() const override { return true; }
-
- private:
-  unsigned threads;
 };
 
 /// The kernel of a captureless generic lambda.

@@ -1,7 +1,7 @@
 // Element-wise sums, products, relu and copies. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/elementwise/cast.h"
-#include "ops/kit/kernel_dispatch.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
+#include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
 #include "runtime/kernels/elementwise/elementwise.h"
 
@@ -16,15 +16,14 @@ namespace {
 constexpr int64_t kBlock = 512;  // elements of a sum in an array
 
 /// Adds in the order of the operands, as the reference kernel does.
-template <class T> class SumKernel : public PreparedKernel {
+template <class T> class SumKernel : public PartwiseKernel {
  public:
-  explicit SumKernel(const KernelSite &site) : threads(site.threads) {}
+  using PartwiseKernel::PartwiseKernel;
   void run(const KernelCall &call) override {
     vectorFor(threads, call.out[0].size(), kElementGrain, [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += kBlock) addBlock(call, begin, std::min(kBlock, end - begin));
     });
   }
-  bool takesParts() const override { return true; }
 
  private:
   static void addBlock(const KernelCall &call, int64_t begin, int64_t size) {
@@ -36,13 +35,11 @@ template <class T> class SumKernel : public PreparedKernel {
     }
     std::memcpy(call.out[0].as<T>() + begin, sum, static_cast<size_t>(size) * sizeof(T));
   }
-
-  unsigned threads;
 };
 
-class CopyKernel : public PreparedKernel {
+class CopyKernel : public PartwiseKernel {
  public:
-  explicit CopyKernel(const KernelSite &site) : threads(site.threads) {}
+  using PartwiseKernel::PartwiseKernel;
   void run(const KernelCall &call) override {
     const char *from = call.in[0].as<const char>();
     char *to = call.out[0].as<char>();
@@ -51,50 +48,6 @@ class CopyKernel : public PreparedKernel {
       std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
     });
   }
-  bool takesParts() const override { return true; }
-
- private:
-  unsigned threads;
-};
-
-/// Every element is the same number; the operand, if there is one, is not read.
-class FillKernel : public PreparedKernel {
- public:
-  explicit FillKernel(const KernelSite &site) : threads(site.threads) {}
-  void run(const KernelCall &call) override {
-    parallelFor(threads, call.out[0].size(), kElementGrain * 2, [&](int64_t begin, int64_t end) {
-      const int64_t length[] = {end - begin};
-      const TensorRef out{call.out[0].as<char>() + static_cast<size_t>(begin) * dtypeBytes(call.out[0].dtype),
-                          call.out[0].dtype, length};
-      KernelCall part = call;
-      part.out = out;
-      call.kind->op->kernel(part);
-    });
-  }
-  bool takesParts() const override { return true; }
-
- private:
-  unsigned threads;
-};
-
-/// The reference kernel on slices, whose elements have another size in each operand.
-class CastKernel : public PreparedKernel {
- public:
-  explicit CastKernel(const KernelSite &site) : threads(site.threads) {}
-  void run(const KernelCall &call) override {
-    const TensorRef &from = call.in[0], &to = call.out[0];
-    parallelFor(threads, to.size(), kElementGrain, [&](int64_t begin, int64_t end) {
-      const int64_t length[] = {end - begin};
-      auto slice = [&](const TensorRef &whole) {
-        return TensorRef{whole.as<char>() + static_cast<size_t>(begin) * dtypeBytes(whole.dtype), whole.dtype, length};
-      };
-      castTensor(slice(from), slice(to));
-    });
-  }
-  bool takesParts() const override { return true; }
-
- private:
-  unsigned threads;
 };
 
 }  // namespace
@@ -111,9 +64,7 @@ std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site) {
 
 std::unique_ptr<PreparedKernel> add(const KernelSite &site) {
   if (site.in.size() == 2) return elementKernel<[](auto a, auto b) { return a + b; }>(site);
-  if (site.out[0].dtype == DType::Float32) return std::make_unique<SumKernel<float>>(site);
-  if (site.out[0].dtype == DType::Float64) return std::make_unique<SumKernel<double>>(site);
-  return nullptr;
+  return floatingKernel<SumKernel>(site.out[0].dtype, site);
 }
 
 std::unique_ptr<PreparedKernel> subtract(const KernelSite &site) {
@@ -125,11 +76,12 @@ std::unique_ptr<PreparedKernel> multiply(const KernelSite &site) {
 }
 
 std::unique_ptr<PreparedKernel> cast(const KernelSite &site) {
-  return site.wants(0) ? std::make_unique<CastKernel>(site) : nullptr;
+  return site.wants(0) ? referenceSlices(site, kElementGrain) : nullptr;
 }
 
+// Every element is the same number; the operand, if there is one, is not read.
 std::unique_ptr<PreparedKernel> fill(const KernelSite &site) {
-  return site.wants(0) ? std::make_unique<FillKernel>(site) : nullptr;
+  return site.wants(0) ? referenceSlices(site, kElementGrain * 2) : nullptr;
 }
 
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site) { return std::make_unique<CopyKernel>(site); }

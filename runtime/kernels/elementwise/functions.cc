@@ -24,9 +24,9 @@ template <class T> T absolute(T x) { return x < 0 ? -x : x; }
 
 /// y = F(a[, b]), where F takes the sine or cosine of its last operand, block by block. Blocks with a number beyond
 /// kReducible use `Any` instead; where both are valid, they give the same bits.
-template <class T, auto F, auto Any> class CircularKernel : public PreparedKernel {
+template <class T, auto F, auto Any> class CircularKernel : public PartwiseKernel {
  public:
-  explicit CircularKernel(const KernelSite &site) : threads(site.threads) {}
+  using PartwiseKernel::PartwiseKernel;
   void run(const KernelCall &call) override {
     const T *a = call.in[0].as<const T>(), *x = call.in.back().as<const T>();
     T *y = call.out[0].as<T>();
@@ -44,11 +44,9 @@ template <class T, auto F, auto Any> class CircularKernel : public PreparedKerne
       }
     });
   }
-  bool takesParts() const override { return true; }
 
  private:
   static constexpr int64_t kBlock = 512;
-  unsigned threads;
 };
 
 template <auto F, auto Any> std::unique_ptr<PreparedKernel> circular(const KernelSite &site) {

@@ -1,8 +1,8 @@
 // LeakyReLU with one slope (leaky), learnt ones (prelu) or an exponential (elu, selu), and its gradient.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/elementwise/leaky_relu.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/sliced.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
@@ -129,24 +129,15 @@ template <class T> class ExponentialBackward : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
-  std::unique_ptr<PreparedKernel> kernel;
   const LeakyAttrs attrs = leakyAttrs(*site.kind);
-  if (!isFloatingKernelType(site.in[data].dtype)) return kernel;
   const int64_t numSlopes = attrs.type == LeakyType::Prelu ? site.in[data + 1].size() : 1;
   const std::optional<ChannelView> view = slopesOf(attrs, site.in[data], numSlopes, site.in[data].layout);
-  if (!view || (numSlopes != 1 && numSlopes != view->channels)) return kernel;
-  dispatchFloating(site.in[data].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(attrs, *view, site.threads); });
-  return kernel;
+  if (!view || (numSlopes != 1 && numSlopes != view->channels)) return nullptr;
+  return floatingKernel<Kernel>(site.in[data].dtype, attrs, *view, site.threads);
 }
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<Kernel<decltype(zero)>>(leakyAttrs(*site.kind), site.threads);
-  });
-  return kernel;
+  return floatingKernel<Kernel>(site.out[0].dtype, leakyAttrs(*site.kind), site.threads);
 }
 
 /// Rrelu draws by the position of an element in the whole tensor, so it has no kernel here.

@@ -6,6 +6,7 @@
 #include "ops/index/along_axis.h"
 #include "ops/index/ordering.h"
 #include "ops/kit/kernel_dispatch.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 
@@ -293,24 +294,18 @@ template <class T> class OrderBackward : public PreparedKernel {
 };
 
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const OrderAttrs &order) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[0].dtype) || order.isMask) return kernel;
-  if (order.rows.length > std::numeric_limits<uint32_t>::max() || order.taken < 1) return kernel;
-  dispatchFloating(site.in[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<OrderKernel<decltype(zero)>>(site, order); });
-  return kernel;
+  if (order.isMask) return nullptr;
+  if (order.rows.length > std::numeric_limits<uint32_t>::max() || order.taken < 1) return nullptr;
+  return floatingKernel<OrderKernel>(site.in[0].dtype, site, order);
 }
 
 std::unique_ptr<PreparedKernel> ordering(const KernelSite &site) {
   return make(site, orderAttrs(*site.kind, site.in[0].shape));
 }
 std::unique_ptr<PreparedKernel> orderingBackward(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype) || site.in[2].size() == 0) return kernel;
+  if (site.in[2].size() == 0) return nullptr;
   const AxisRows rows = orderAttrs(*site.kind, site.out[0].shape).rows;
-  dispatchFloating(site.out[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<OrderBackward<decltype(zero)>>(site, rows); });
-  return kernel;
+  return floatingKernel<OrderBackward>(site.out[0].dtype, site, rows);
 }
 std::unique_ptr<PreparedKernel> sortOrder(const KernelSite &site) {
   return make(site, sortOrderAttrs(*site.kind, site.in[0].shape));

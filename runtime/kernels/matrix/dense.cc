@@ -1,8 +1,8 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/base/instruction_sets.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/batch_dot.h"
 #include "ops/linear/dot.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/matrix/batched_product.h"
@@ -136,10 +136,7 @@ template <class T> class BatchDotKernel : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  return floatingKernel<Kernel>(site.in[0].dtype, site);
 }
 
 std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site) { return make<FullyConnectedKernel>(site); }

@@ -1,7 +1,7 @@
 // Pad and its gradient, plane by plane and row by row. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/shape/pad.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/small_tables.h"
 
@@ -121,13 +121,10 @@ bool isWide(const KernelSite &site) {
 }
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims padded) {
-  std::unique_ptr<PreparedKernel> kernel;
   int64_t length = 0;
   for (int64_t dim : padded.drop_front(2)) length += dim;
-  if (!isSmallTable(site, length, sizeof(int64_t))) return kernel;
-  if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  if (!isSmallTable(site, length, sizeof(int64_t))) return nullptr;
+  return floatingKernel<Kernel>(site.out[0].dtype, site);
 }
 
 std::unique_ptr<PreparedKernel> pad(const KernelSite &site) { return make<PadForward>(site, site.out[0].shape); }

@@ -1,12 +1,12 @@
 // Operators that read a tensor through other strides (ops/shape/strided_view.h), and their adjoints: copies of rows or
 // tiles of elements of any type, divided among threads. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/broadcast_loops.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/shape/crop.h"
 #include "ops/shape/depth_to_space.h"
 #include "ops/shape/repeat.h"
 #include "ops/shape/slice.h"
 #include "ops/shape/transpose.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/vector_loops.h"
 
@@ -239,11 +239,7 @@ template <ViewOf viewOf> std::unique_ptr<PreparedKernel> gathering(const KernelS
 template <ViewOf viewOf> std::unique_ptr<PreparedKernel> scattering(const KernelSite &site) {
   const StridedView view = viewOf(*site.kind, site.out[0].shape, site.in[0].shape);
   if (!is_contained(view.strides, 0)) return copying<false>(site, CopyPlan(view, site.out[0].size()));
-  std::unique_ptr<PreparedKernel> kernel;
-  if (isFloatingKernelType(site.out[0].dtype))
-    dispatchFloating(site.out[0].dtype,
-                     [&](auto zero) { kernel = std::make_unique<ViewSum<decltype(zero)>>(view, site.threads); });
-  return kernel;
+  return floatingKernel<ViewSum>(site.out[0].dtype, view, site.threads);
 }
 
 std::unique_ptr<PreparedKernel> transpose(const KernelSite &site) { return gathering<transposeView>(site); }

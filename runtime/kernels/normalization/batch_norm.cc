@@ -4,9 +4,9 @@
 //
 // oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/normalization/batch_norm.h"
 
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/batch_norm.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/normalization/channel_moments.h"
@@ -199,14 +199,10 @@ template <class T> class BatchNormBackward : public PreparedKernel {
 
 template <template <class> class Kernel, class... Args>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Args... args) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[data].dtype)) return kernel;
   const BatchNormAttrs attrs = batchNormAttrs(*site.kind);
   const std::optional<ChannelView> view = channelView(site.in[data].shape, attrs.axis, site.in[data].layout);
-  if (!view) return kernel;
-  dispatchFloating(site.in[data].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, attrs, *view, args...); });
-  return kernel;
+  if (!view) return nullptr;
+  return floatingKernel<Kernel>(site.in[data].dtype, site, attrs, *view, args...);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // InstanceNorm and GroupNorm, and their gradients. A row has the pixels of one channel, or of one group of channels, of
 // one image; sums are taken in lanes. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/group_norm.h"
 #include "ops/normalization/instance_norm.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 
 #include <cmath>
@@ -122,11 +122,8 @@ RowPlan planOf(const KernelSite &site, const TensorRef &x, const TensorRef &gamm
 
 template <template <class> class Kernel, class... Args>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const Args &...args) {
-  std::unique_ptr<PreparedKernel> kernel;
   const DType type = site.in[0].dtype;
-  if (isFloatingKernelType(type))
-    dispatchFloating(type, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(args...); });
-  return kernel;
+  return floatingKernel<Kernel>(type, args...);
 }
 
 std::unique_ptr<PreparedKernel> forward(const KernelSite &site, double eps, bool keepsDeviation) {

@@ -1,8 +1,8 @@
 // L2Normalization and its gradient. Squares are added up in double precision, where they do not overflow.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/axis_rows.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/l2_normalization.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -70,11 +70,8 @@ template <class T> class L2NormalizationBackward : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   const AxisRows rows = l2Rows(*site.kind, site.in[0].shape);
-  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, rows); });
-  return kernel;
+  return floatingKernel<Kernel>(site.in[0].dtype, site, rows);
 }
 
 std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site) { return make<L2NormalizationForward>(site); }

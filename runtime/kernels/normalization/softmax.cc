@@ -1,9 +1,9 @@
 // softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of
 // another type, are left to the reference kernels. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/axis_rows.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/softmax.h"
 #include "ops/normalization/softmax_activation.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -61,16 +61,13 @@ template <class T> class SoftmaxBackward : public PreparedKernel {
 
 template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const SoftmaxAttrs &attrs) {
-  std::unique_ptr<PreparedKernel> kernel;
   const DType type = site.out[0].dtype;
-  if (!isFloatingKernelType(type) || site.in[0].dtype != type || site.in.back().dtype != type) return kernel;
-  if (attrs.hasLength || !site.wants(0) || site.out[0].shape.empty()) return kernel;
+  if (site.in[0].dtype != type || site.in.back().dtype != type) return nullptr;
+  if (attrs.hasLength || !site.wants(0) || site.out[0].shape.empty()) return nullptr;
   const std::optional<size_t> axis = normalizeAxis(attrs.axis, site.out[0].shape.size());
-  if (!axis) return kernel;
+  if (!axis) return nullptr;
   const AxisRows rows(site.out[0].shape, *axis);
-  dispatchFloating(type,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(rows, attrs, site.threads); });
-  return kernel;
+  return floatingKernel<Kernel>(type, rows, attrs, site.threads);
 }
 
 std::unique_ptr<PreparedKernel> softmax(const KernelSite &site) {

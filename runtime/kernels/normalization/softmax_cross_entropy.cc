@@ -1,7 +1,7 @@
 // softmax_cross_entropy and its gradient. Rows are divided among threads; their losses are added up in order.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/softmax_parts.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -86,11 +86,9 @@ template <class T> class LossBackward : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
-  std::unique_ptr<PreparedKernel> kernel;
   const DType type = site.in[data].dtype;
-  if (!isFloatingKernelType(type) || site.in[data].size() == 0 || site.in[data + 1].dtype != type) return kernel;
-  dispatchFloating(type, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  if (site.in[data].size() == 0 || site.in[data + 1].dtype != type) return nullptr;
+  return floatingKernel<Kernel>(type, site);
 }
 
 std::unique_ptr<PreparedKernel> softmaxCrossEntropy(const KernelSite &site) { return make<LossKernel>(site, 0); }

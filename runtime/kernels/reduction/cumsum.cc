@@ -2,8 +2,8 @@
 // ones are computed side by side; elements are added in order, as in the reference kernel. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
 #include "ops/kit/axis_rows.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/cumsum.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -50,12 +50,10 @@ template <class T> using FromFirst = CumsumKernel<T, false>;
 template <class T> using FromLast = CumsumKernel<T, true>;
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
   const DType type = site.out[0].dtype;
-  if (!isFloatingKernelType(type) || site.in[0].dtype != type) return kernel;
+  if (site.in[0].dtype != type) return nullptr;
   const AxisRows rows = cumsumRows(*site.kind, site.out[0].shape);
-  dispatchFloating(type, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(rows, site.threads); });
-  return kernel;
+  return floatingKernel<Kernel>(type, rows, site.threads);
 }
 
 std::unique_ptr<PreparedKernel> cumsum(const KernelSite &site) { return make<FromFirst>(site); }

@@ -1,7 +1,7 @@
 // Largest and smallest elements over axes, and their gradients. As in the reference kernel, a NaN among the elements is
 // the result. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
@@ -100,14 +100,10 @@ template <class T> using Smallest = ExtremumKernel<T, false>;
 
 template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const TensorRef &whole) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
   const DimsBuffer part = keptShape(site.kind->params<ReduceParams>(), whole.shape);
   const std::optional<PartView> parts = partView(whole.shape, part, whole.layout);
-  if (!parts) return kernel;
-  dispatchFloating(site.out[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(*parts, site.threads); });
-  return kernel;
+  if (!parts) return nullptr;
+  return floatingKernel<Kernel>(site.out[0].dtype, *parts, site.threads);
 }
 
 std::unique_ptr<PreparedKernel> largest(const KernelSite &site) { return make<Largest>(site, site.in[0]); }

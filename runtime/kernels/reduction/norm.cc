@@ -1,9 +1,9 @@
 // Norms over axes and their gradients. Squares are added up in double precision. Where their sums leave its range, the
 // reference kernel computes the norms: it scales rows by their largest element. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/norm.h"
 #include "ops/reduction/reduce_axes.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
@@ -75,15 +75,12 @@ template <class T> class NormBackward : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t whole) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
   const TensorRef &x = site.in[whole];
   const DimsBuffer part = keptShape(site.kind->params<ReduceParams>(), x.shape);
   const std::optional<PartView> parts = partView(x.shape, part, x.layout);
-  if (!parts) return kernel;
+  if (!parts) return nullptr;
   const NormPlan plan{*parts, normOrder(*site.kind) == 2, site.threads};
-  dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(plan); });
-  return kernel;
+  return floatingKernel<Kernel>(site.out[0].dtype, plan);
 }
 
 std::unique_ptr<PreparedKernel> norm(const KernelSite &site) { return make<NormKernel>(site, 0); }

@@ -1,8 +1,8 @@
 // Products over neighbouring axes, and their gradients. Factors are multiplied in order, in double precision, so the
 // bits are those of the reference kernels; products that are contiguous in memory are computed side by side. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
@@ -103,13 +103,9 @@ template <class T> class ProductBackward : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
   const std::optional<AxisRows> rows = rowsOf(site, whole);
-  if (!rows) return kernel;
-  dispatchFloating(site.out[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, *rows); });
-  return kernel;
+  if (!rows) return nullptr;
+  return floatingKernel<Kernel>(site.out[0].dtype, site, *rows);
 }
 
 std::unique_ptr<PreparedKernel> product(const KernelSite &site) { return make<ProductKernel>(site, site.in[0].shape); }

@@ -1,7 +1,7 @@
 // Sums and means over axes, and their gradients, which repeat along axes. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
@@ -48,14 +48,11 @@ template <class T> class RepeatKernel : public PreparedKernel {
 /// The kernel between a whole and a part of shape `part`. Means are sums times 1/n, with n elements per sum.
 template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole, Dims part, bool isMean, Layout layout) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype) || site.in[0].dtype != site.out[0].dtype) return kernel;
+  if (site.in[0].dtype != site.out[0].dtype) return nullptr;
   const std::optional<PartView> parts = partView(whole, part, layout);
-  if (!parts) return kernel;
+  if (!parts) return nullptr;
   const double factor = isMean ? 1 / static_cast<double>(parts->view.count()) : 1;
-  dispatchFloating(site.out[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(*parts, factor, site.threads); });
-  return kernel;
+  return floatingKernel<Kernel>(site.out[0].dtype, *parts, factor, site.threads);
 }
 
 std::unique_ptr<PreparedKernel> sumOrMean(const KernelSite &site, bool isMean) {

@@ -3,7 +3,7 @@
 //
 // If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the
 // gradient reruns the layers. Tested by tests/runtime/kernels/rnn_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/rnn/rnn_gradient.h"
 
@@ -104,11 +104,9 @@ template <class T> class RnnBackward : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
   const bool hasSteps = site.in[0].size() > 0;
-  if (!isFloatingKernelType(site.in[0].dtype) || !hasSteps) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  if (!hasSteps) return nullptr;
+  return floatingKernel<Kernel>(site.in[0].dtype, site);
 }
 
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site) { return make<RnnForward>(site); }

@@ -3,9 +3,9 @@
 // Within one image, the element j channels away from element i is i ± j · step in either layout, so a sum over the
 // window is a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque
 // workspace. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/lrn.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 
 #include <cmath>
@@ -151,13 +151,10 @@ template <class T> class WindowSum : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   const LrnAttrs attrs = lrnAttrs(*site.kind);
-  if (attrs.nsize > kWidestLrnWindow) return kernel;
+  if (attrs.nsize > kWidestLrnWindow) return nullptr;
   const LrnPlan plan{attrs, ChannelRuns(site.in[0], site.in[0].layout, attrs.nsize), site.threads};
-  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(plan); });
-  return kernel;
+  return floatingKernel<Kernel>(site.in[0].dtype, plan);
 }
 
 std::unique_ptr<PreparedKernel> lrn(const KernelSite &site) { return make<LrnForward>(site); }

@@ -10,6 +10,7 @@
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/pooling_kernel.h"
 #include "ops/spatial/pooling_params.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/vector_loops.h"
 #include "runtime/kernels/dnnl/dnnl_descs.h"
@@ -255,13 +256,10 @@ template <class T> class ImageMeans : public PreparedKernel {
 
 /// Empty for windows whose sums are too long for one number in the type of the data, unless they are the whole image.
 std::unique_ptr<PreparedKernel> widePooling(const KernelSite &site, const PoolingPlan &plan, Layout layout) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!plan.isOnePixel()) return kernel;
+  if (!plan.isOnePixel()) return nullptr;
   for (size_t i = 0; i < plan.numAxes(); ++i)
-    if (plan.kernel[i] != plan.x[2 + i] || plan.padLow[i] != 0 || plan.padHigh[i] != 0) return kernel;
-  dispatchFloating(site.in[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<ImageMeans<decltype(zero)>>(plan, layout); });
-  return kernel;
+    if (plan.kernel[i] != plan.x[2 + i] || plan.padLow[i] != 0 || plan.padHigh[i] != 0) return nullptr;
+  return floatingKernel<ImageMeans>(site.in[0].dtype, plan, layout);
 }
 
 class PoolingBackward : public PreparedKernel {

@@ -2,9 +2,9 @@
 // block, in loops without branches that the compiler vectorises. Of equal maxima the first in row-major order gets the
 // gradient; NaN gets none, and the maximum of NaN alone is the lowest finite number. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/spatial/pooling_loops.h"
 
-#include "ops/kit/kernel_dispatch.h"
 #include "runtime/kernels/core/vector_loops.h"
 
 #include <algorithm>
@@ -210,19 +210,13 @@ template <class T> class BackwardLoops : public PreparedKernel {
 
 std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const PoolingPlan &plan) {
   const Planes planes(plan, site.threads);
-  std::unique_ptr<PreparedKernel> kernel;
-  dispatchFloating(site.in[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<ForwardLoops<decltype(zero)>>(planes); });
-  return kernel;
+  return floatingKernel<ForwardLoops>(site.in[0].dtype, planes);
 }
 
 std::unique_ptr<PreparedKernel> poolingLoopsBackward(const KernelSite &site, const PoolingPlan &plan, size_t data) {
   const Planes planes(plan, site.threads);
   if (planes.inSize() > std::numeric_limits<int32_t>::max()) return nullptr;
-  std::unique_ptr<PreparedKernel> kernel;
-  dispatchFloating(site.in[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<BackwardLoops<decltype(zero)>>(planes, data); });
-  return kernel;
+  return floatingKernel<BackwardLoops>(site.in[0].dtype, planes, data);
 }
 
 }  // namespace gradc::fast

@@ -1,9 +1,9 @@
 // Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane; contributions are added
 // up or spread whole rows at a time. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/adaptive_pooling.h"
 #include "ops/spatial/bilinear_resize.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/small_tables.h"
 
@@ -214,10 +214,8 @@ bool enlargesMuch(const KernelSite &site) {
 }
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype) || !site.wants(0)) return kernel;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
-  return kernel;
+  if (!site.wants(0)) return nullptr;
+  return floatingKernel<Kernel>(site.out[0].dtype, site);
 }
 
 bool hasSmallBlends(const KernelSite &site, Dims resized) {

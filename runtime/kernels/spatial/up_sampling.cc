@@ -1,9 +1,9 @@
 // UpSampling by repeating pixels, and its gradient, plane by plane. Bilinear is a deconvolution
 // (runtime/kernels/convolution/deconvolution.cc). Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/up_sampling.h"
 #include "runtime/kernels/convolution/deconvolution.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -130,12 +130,8 @@ template <class T> class SumKernel : public PreparedKernel {
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype)) return kernel;
   const bool isConcat = upSamplingAttrs(*site.kind).isConcat;
-  dispatchFloating(site.out[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, isConcat); });
-  return kernel;
+  return floatingKernel<Kernel>(site.out[0].dtype, site, isConcat);
 }
 
 std::unique_ptr<PreparedKernel> upSampling(const KernelSite &site) {
