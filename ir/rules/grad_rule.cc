@@ -98,6 +98,12 @@ GradRule::GradRule(GraphBuilder &builder, NodeId node, NodeId origin, HeadGradie
     : RuleContext(builder, node, origin, "gradient rule"), heads(heads), wanted(wanted),
       slots(inputs.size(), Slot::Unanswered), isByFused(inputs.size(), false), gradients(inputs.size()) {}
 
+SmallVector<Value, 8> GradRule::headGradients() {
+  SmallVector<Value, 8> values;
+  for (size_t i = 0; i < numOutputs(); ++i) values.push_back(dy(i));
+  return values;
+}
+
 Value GradRule::dy(size_t i) {
   if (!check(i, heads.values.size(), kHeadGradient)) return anyValue();
   return isZero(i) ? heads.materialize(heads.driver, i) : heads.values[i];

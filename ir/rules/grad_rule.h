@@ -46,6 +46,7 @@ class RuleContext {
   size_t numOutputs() const { return nodeKind.numOutputs; }
 
   Value x(size_t i) { return check(i, numInputs(), "reads input") ? inputs[i] : anyValue(); }
+  llvm::ArrayRef<Value> operands() const { return inputs; }
   /// Sets the forward node of a fused gradient operator, its control dependency 0.
   void setForward(NodeId n) { forwardNode = n; }
 
@@ -143,6 +144,8 @@ class GradRule : public RuleContext {
   }
   /// Gradient of output i; a structurally zero one becomes a node here (ZERO-01). Check `isZero` first to skip work.
   Value dy(size_t i);
+  /// Those of all outputs.
+  llvm::SmallVector<Value, 8> headGradients();
   bool isZero(size_t i) { return !check(i, heads.values.size(), kHeadGradient) || !heads.values[i].isValid(); }
   /// The gradients of the node's bodies, toward the requested inputs.
   llvm::ArrayRef<BodyGradient> bodies() const { return heads.bodies; }

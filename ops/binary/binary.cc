@@ -39,58 +39,43 @@ extern const OpDef kBackwardSub, kBackwardMul, kBackwardDiv;
 }  // namespace
 
 // dx0 = dx1 = dy (REG-10)
-constinit const OpDef kElemwiseAdd = {
+constinit const OpDef kElemwiseAdd = asEqualShapes({
     .name = "elemwise_add",
     .aliases = {"_add", "_plus", "_Plus", "_sparse_elemwise_add"},
     .summary = "y = lhs + rhs, operands of equal shape",
-    .inputs = {"lhs", "rhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceEither,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
-};
+});
 
 // Adds two contributions to a gradient: elemwise_add under the name that MXNet gives it there.
-constinit const OpDef kGradAdd = {
+constinit const OpDef kGradAdd = asEqualShapes({
     .name = "_grad_add",
     .summary = "y = lhs + rhs: two contributions to one gradient",
-    .inputs = {"lhs", "rhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceEither,
-    .flags = {.isSum = true, .isElementwise = true},
+    .flags = {.isSum = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
-};
+});
 
 // dx0 = dy, dx1 = -dy
-constinit const OpDef kElemwiseSub = {
+constinit const OpDef kElemwiseSub = asEqualShapes({
     .name = "elemwise_sub",
     .aliases = {"_sub", "_minus", "_Minus", "_sparse_elemwise_sub"},
     .summary = "y = lhs - rhs, operands of equal shape",
-    .inputs = {"lhs", "rhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceEither,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastSub, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingSub(a, b); }>,
-};
+});
 
 // dx0 = dy · x1, dx1 = dy · x0
-constinit const OpDef kElemwiseMul = {
+constinit const OpDef kElemwiseMul = asEqualShapes({
     .name = "elemwise_mul",
     .aliases = {"_mul", "_Mul", "_sparse_elemwise_mul"},
     .summary = "y = lhs * rhs, operands of equal shape",
-    .inputs = {"lhs", "rhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceEither,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -101,17 +86,13 @@ constinit const OpDef kElemwiseMul = {
         },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingMul(a, b); }>,
-};
+});
 
 // dx0 = dy / x1, dx1 = -dy · x0 / x1²
-constinit const OpDef kElemwiseDiv = {
+constinit const OpDef kElemwiseDiv = asEqualShapes({
     .name = "elemwise_div",
     .aliases = {"_div", "_Div", "_sparse_elemwise_div"},
     .summary = "y = lhs / rhs, operands of equal shape",
-    .inputs = {"lhs", "rhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceEither,
-    .flags = {.isElementwise = true},
     .gradient =
         [](GradRule &g) {
           if (g.wants(1)) return void(g.fused(kBackwardDiv, {g.dy(0), g.x(0), g.x(1)}));
@@ -119,7 +100,7 @@ constinit const OpDef kElemwiseDiv = {
         },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.x(1)})); },
     .kernel = mapFloating<[](auto a, auto b) { return a / b; }>,
-};
+});
 
 // dxi = dy, one copy each, as in MXNet
 constinit const OpDef kElementWiseSum = {
@@ -184,14 +165,9 @@ constinit const OpDef kBackwardSub = {
         },
 };
 
-constinit const OpDef kBackwardMul = {
+constinit const OpDef kBackwardMul = asEqualShapesGradient({
     .name = "_backward_mul",
     .summary = "gradient of elemwise_mul: dlhs = dy * rhs, drhs = dy * lhs",
-    .inputs = {"dy", "lhs", "rhs"},
-    .outputs = {"dlhs", "drhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           if (d.wants(0)) d.y(0, d.emit(kElemwiseMul, {d.x(0), d.x(2)}));
@@ -199,16 +175,11 @@ constinit const OpDef kBackwardMul = {
         },
     .kernel =
         mapTwoFloating<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>,
-};
+});
 
-constinit const OpDef kBackwardDiv = {
+constinit const OpDef kBackwardDiv = asEqualShapesGradient({
     .name = "_backward_div",
     .summary = "gradient of elemwise_div: dlhs = dy / rhs, drhs = -dy * lhs / rhs^2",
-    .inputs = {"dy", "lhs", "rhs"},
-    .outputs = {"dlhs", "drhs"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           Value first = d.emit(kElemwiseDiv, {d.x(0), d.x(2)});
@@ -219,7 +190,7 @@ constinit const OpDef kBackwardDiv = {
         },
     .kernel = mapTwoFloating<[](auto dy, auto, auto b) { return dy / b; },
                              [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>,
-};
+});
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include "ir/op/hidden_keys.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 
 #include <algorithm>
 #include <cmath>

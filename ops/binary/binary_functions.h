@@ -46,12 +46,8 @@ template <class F> constexpr bool kHasTips = requires { F::isTip; };
 template <class F> constexpr bool kHasCurvature = requires { F::leftRight; };
 template <class F> constexpr bool kHasIntegers = requires { F::kHasIntegers; };
 
-constexpr OpDef binaryForm(const BinaryForm &form, NameList inputs) {
-  OpDef op;
-  op.name = form.names.names[0];
-  op.aliases = NameList(form.names.names + 1, form.names.count - 1);
-  op.summary = form.summary;
-  op.inputs = {inputs};
+constexpr OpDef binaryForm(const BinaryForm &form) {
+  OpDef op = named(form.names, form.summary);
   op.domains = form.domains;
   return op;
 }
@@ -179,8 +175,7 @@ template <class F, bool isReversed, bool isGradient> void scalarPiece(const Piec
 
 /// y = F(lhs, rhs) with broadcasting. The caller adds `withDecomposition` or `asPrimitive`.
 template <class F, const OpDef &Backward> constexpr OpDef broadcastForm(BinaryForm form) {
-  OpDef op = detail::binaryForm(form, {"lhs", "rhs"});
-  op.shape = broadcastShape;
+  OpDef op = asBroadcast(detail::binaryForm(form));
   op.gradient = detail::readOperands<Backward>;
   if constexpr (detail::kHasIntegers<F>) op.kernel = broadcastKernel<F::value>;
   else op.kernel = broadcastFloatingKernel<F::value>;
@@ -191,10 +186,7 @@ template <class F, const OpDef &Backward> constexpr OpDef broadcastForm(BinaryFo
 
 /// y = F(lhs, rhs) for operands of one shape.
 template <class F, const OpDef &Backward, const OpDef &Broadcast> constexpr OpDef equalForm(BinaryForm form) {
-  OpDef op = detail::binaryForm(form, {"lhs", "rhs"});
-  op.shape = shapes::same;
-  op.inplace = kInplaceEither;
-  op.flags.isElementwise = true;
+  OpDef op = asEqualShapes(detail::binaryForm(form));
   op.gradient = detail::readOperands<Backward>;
   op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Broadcast, {d.x(0), d.x(1)})); };
   if constexpr (detail::kHasIntegers<F>) op.kernel = mapNumeric<F::value>;
@@ -231,9 +223,7 @@ template <class F, const OpDef &Backward, const OpDef &Equal> constexpr OpDef re
 
 /// dlhs = F's left terms, drhs = its right ones, each summed over the axes along which the operand was repeated.
 template <class F> constexpr OpDef broadcastGradient(BinaryForm form) {
-  OpDef op = detail::binaryForm(form, {"dy", "lhs", "rhs"});
-  op.outputs = {"dlhs", "drhs"};
-  op.flags.isBackward = true;
+  OpDef op = asBroadcastGradient(detail::binaryForm(form));
   if constexpr (detail::kHasCurvature<F>) op.gradient = detail::curvatureOfTensors<F, true>;
   op.decompose = detail::termsOfTensors<F, true>;
   op.kernel = broadcastBackwardKernel<[](auto v) { return F::left(v[0], v[1], v[2]); },
@@ -243,12 +233,7 @@ template <class F> constexpr OpDef broadcastGradient(BinaryForm form) {
 }
 
 template <class F> constexpr OpDef equalGradient(BinaryForm form) {
-  OpDef op = detail::binaryForm(form, {"dy", "lhs", "rhs"});
-  op.outputs = {"dlhs", "drhs"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceFirst;
-  op.flags.isBackward = true;
-  op.flags.isElementwise = true;
+  OpDef op = asEqualShapesGradient(detail::binaryForm(form));
   if constexpr (detail::kHasCurvature<F>) op.gradient = detail::curvatureOfTensors<F, false>;
   op.decompose = detail::termsOfTensors<F, false>;
   op.kernel = mapTwoFloating<F::left, F::right>;

@@ -69,55 +69,47 @@ void sumDown(DecomposeRule &d, size_t output, Value term) { d.y(output, d.emit(k
 }  // namespace
 
 // dx0 = Σ dy, dx1 = Σ dy over the repeated axes of each
-constinit const OpDef kBroadcastAdd = {
+constinit const OpDef kBroadcastAdd = asBroadcast({
     .name = "broadcast_add",
     .aliases = {"broadcast_plus", "_sparse_broadcast_add", "_sparse_broadcast_plus", "_npi_add"},
     .summary = "y = lhs + rhs with broadcasting",
-    .inputs = {"lhs", "rhs"},
-    .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastAdd, {g.dy(0)}); },
     .primitive = {.onnx = "Add", .c = "y[i] = a[j] + b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingAdd(a, b); }>,
-};
+});
 
 // dx0 = Σ dy, dx1 = -Σ dy over the repeated axes of each
-constinit const OpDef kBroadcastSub = {
+constinit const OpDef kBroadcastSub = asBroadcast({
     .name = "broadcast_sub",
     .aliases = {"broadcast_minus", "_sparse_broadcast_sub", "_sparse_broadcast_minus", "_npi_subtract"},
     .summary = "y = lhs - rhs with broadcasting",
-    .inputs = {"lhs", "rhs"},
-    .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.emit(kNegative, {d.x(1)})})); },
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingSub(a, b); }>,
-};
+});
 
 // dx0 = Σ dy · x1, dx1 = Σ dy · x0 over the repeated axes of each
-constinit const OpDef kBroadcastMul = {
+constinit const OpDef kBroadcastMul = asBroadcast({
     .name = "broadcast_mul",
     .aliases = {"_sparse_broadcast_mul", "_npi_multiply"},
     .summary = "y = lhs * rhs with broadcasting",
-    .inputs = {"lhs", "rhs"},
-    .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastMul, {g.dy(0), g.x(0), g.x(1)}); },
     .primitive = {.onnx = "Mul", .c = "y[i] = a[j] * b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingMul(a, b); }>,
-};
+});
 
 // dx0 = Σ dy / x1, dx1 = -Σ dy · x0 / x1² over the repeated axes of each
-constinit const OpDef kBroadcastDiv = {
+constinit const OpDef kBroadcastDiv = asBroadcast({
     .name = "broadcast_div",
     .aliases = {"_sparse_broadcast_div", "_npi_true_divide"},
     .summary = "y = lhs / rhs with broadcasting",
-    .inputs = {"lhs", "rhs"},
-    .shape = broadcastShape,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastDiv, {g.dy(0), g.x(0), g.x(1)}); },
     .primitive = {.onnx = "Div", .c = "y[i] = a[j] / b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return a / b; }>,
-};
+});
 
 namespace {
 
@@ -157,26 +149,20 @@ template <auto F0, auto F1> void oneSidedBackward(const KernelCall &call) {
   withMissingInputs(call, broadcastBackwardKernel<F0, F1>);
 }
 
-constinit const OpDef kBackwardBroadcastMul = {
+constinit const OpDef kBackwardBroadcastMul = asBroadcastGradient({
     .name = "_backward_broadcast_mul",
     .summary = "gradient of broadcast_mul: dlhs = sum dy * rhs, drhs = sum dy * lhs over the repeated axes",
-    .inputs = {"dy", "lhs", "rhs"},
-    .outputs = {"dlhs", "drhs"},
-    .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {
           if (d.wants(0)) sumDown(d, 0, d.emit(kBroadcastMul, {d.x(0), d.x(2)}));
           if (d.wants(1)) sumDown(d, 1, d.emit(kBroadcastMul, {d.x(0), d.x(1)}));
         },
     .kernel = oneSidedBackward<[](auto v) { return v[0] * v[2]; }, [](auto v) { return v[0] * v[1]; }>,
-};
+});
 
-constinit const OpDef kBackwardBroadcastDiv = {
+constinit const OpDef kBackwardBroadcastDiv = asBroadcastGradient({
     .name = "_backward_broadcast_div",
     .summary = "gradient of broadcast_div: dlhs = sum dy / rhs, drhs = sum -dy * lhs / rhs^2 over the repeated axes",
-    .inputs = {"dy", "lhs", "rhs"},
-    .outputs = {"dlhs", "drhs"},
-    .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {
           Value first = d.emit(kBroadcastDiv, {d.x(0), d.x(2)});
@@ -186,7 +172,7 @@ constinit const OpDef kBackwardBroadcastDiv = {
           sumDown(d, 1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
         },
     .kernel = oneSidedBackward<[](auto v) { return v[0] / v[2]; }, [](auto v) { return -v[0] * (v[1] / v[2] / v[2]); }>,
-};
+});
 
 }  // namespace
 

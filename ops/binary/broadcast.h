@@ -17,16 +17,17 @@ namespace gradc {
 /// determines the others; the operands' ranks must be known.
 void broadcastShape(ShapeInference &s);
 
-/// y of lhs and rhs, which have one shape, element by element. Callers add rules and kernel.
-constexpr OpDef ofEqualShapes(llvm::StringRef name, NameList aliases, llvm::StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.aliases = aliases;
-  op.summary = summary;
+/// y = f(lhs, rhs) with broadcasting.
+constexpr OpDef asBroadcast(OpDef op) {
   op.inputs = {"lhs", "rhs"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceEither;
-  op.flags.isElementwise = true;
+  op.shape = broadcastShape;
+  return op;
+}
+/// The two gradients of such a function.
+constexpr OpDef asBroadcastGradient(OpDef op) {
+  op.inputs = {"dy", "lhs", "rhs"};
+  op.outputs = {"dlhs", "drhs"};
+  op.flags.isBackward = true;
   return op;
 }
 

@@ -7,7 +7,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 
@@ -28,16 +27,11 @@ constexpr OpDef comparison(OpDef op, void (*kernel)(const KernelCall &)) {
 }
 
 template <auto F> constexpr OpDef equalShapes(StringRef name, StringRef legacyName, StringRef summary) {
-  return comparison(ofEqualShapes(name, {legacyName}, summary), mapNumeric<F>);
+  return comparison(asEqualShapes(named({name, legacyName}, summary)), mapNumeric<F>);
 }
 
 template <auto F> constexpr OpDef broadcasting(StringRef name, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
-  op.inputs = {"lhs", "rhs"};
-  op.shape = broadcastShape;
-  return comparison(op, broadcastKernel<F>);
+  return comparison(asBroadcast(named({name}, summary)), broadcastKernel<F>);
 }
 
 template <auto F> constexpr OpDef withNumber(StringRef name, StringRef legacyName, StringRef summary) {

@@ -9,11 +9,8 @@
 #include "ops/binary/extrema.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
-
-#include <array>
 
 using namespace llvm;
 
@@ -72,7 +69,7 @@ template <auto F> void broadcastPiece(const PieceCall &call) {
 }
 
 template <auto F> constexpr OpDef extremum(StringRef name, StringRef legacyName, StringRef summary) {
-  OpDef op = ofEqualShapes(name, {legacyName}, summary);
+  OpDef op = asEqualShapes(named({name, legacyName}, summary));
   op.kernelTypes = kFloatingAndIntegers;
   op.kernel = mapNumeric<F>;
   op.piece = broadcastPiece<F>;
@@ -80,25 +77,16 @@ template <auto F> constexpr OpDef extremum(StringRef name, StringRef legacyName,
 }
 
 template <auto F> constexpr OpDef broadcastExtremum(StringRef name, StringRef alias, StringRef summary) {
-  OpDef op = extremum<F>(name, alias, summary);
-  op.shape = broadcastShape;
-  op.inplace = {};
-  op.flags.isElementwise = false;
+  OpDef op = asBroadcast(named({name, alias}, summary));
+  op.kernelTypes = kFloatingAndIntegers;
   op.kernel = broadcastKernel<F>;
+  op.piece = broadcastPiece<F>;
   return op;
 }
 
 // dlhs = dy where `isChosen`, drhs = dy elsewhere.
 template <auto isChosen> constexpr OpDef extremumBackward(StringRef name, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
-  op.inputs = {"dy", "lhs", "rhs"};
-  op.outputs = {"dlhs", "drhs"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceFirst;
-  op.flags.isBackward = true;
-  op.flags.isElementwise = true;
+  OpDef op = asEqualShapesGradient(named({name}, summary));
   op.kernel = mapTwoFloating<[](auto dy, auto a, auto b) { return isChosen(a, b) ? dy : decltype(dy)(0); },
                              [](auto dy, auto a, auto b) { return isChosen(a, b) ? decltype(dy)(0) : dy; }>;
   op.piece = chooseAtBase<0>;
@@ -106,39 +94,24 @@ template <auto isChosen> constexpr OpDef extremumBackward(StringRef name, String
 }
 
 template <auto isChosen> constexpr OpDef broadcastExtremumBackward(StringRef name, StringRef summary) {
-  OpDef op = extremumBackward<isChosen>(name, summary);
-  op.shape = nullptr;
-  op.inplace = {};
-  op.flags.isElementwise = false;
+  OpDef op = asBroadcastGradient(named({name}, summary));
   op.kernel = broadcastBackwardKernel<[](auto v) { return isChosen(v[1], v[2]) ? v[0] : 0; },
                                       [](auto v) { return isChosen(v[1], v[2]) ? 0 : v[0]; }>;
+  op.piece = chooseAtBase<0>;
   return op;
 }
 
 constexpr auto kAtLeast = [](auto a, auto b) { return a >= b; };
 constexpr auto kAtMost = [](auto a, auto b) { return a <= b; };
 
-// dy times the mask for lhs, and times the opposite mask for rhs; invalid where it is not requested.
-std::array<Value, 2> maskedParts(DecomposeRule &d, const OpDef &chosen) {
-  std::array<Value, 2> parts;
+// dy times the mask for lhs, and times the opposite mask for rhs; `sums`: summed down to the operands.
+void maskBoth(DecomposeRule &d, const OpDef &chosen, bool sums) {
+  Value parts[2];
   const Value mask = d.emit(chosen, {d.x(1), d.x(2)});
   if (d.wants(0)) parts[0] = d.emit(kElemwiseMul, {d.x(0), mask});
-  if (!d.wants(1)) return parts;
-  const Value opposite = d.emit(kEqualScalar, {mask}, {{"scalar", "0"}});
-  parts[1] = d.emit(kElemwiseMul, {d.x(0), opposite});
-  return parts;
-}
-
-void maskBoth(DecomposeRule &d, const OpDef &chosen) {
-  const std::array<Value, 2> parts = maskedParts(d, chosen);
+  if (d.wants(1)) parts[1] = d.emit(kElemwiseMul, {d.x(0), d.emit(kEqualScalar, {mask}, {{"scalar", "0"}})});
   for (size_t i = 0; i < 2; ++i)
-    if (d.wants(i)) d.y(i, parts[i]);
-}
-
-void maskAndSum(DecomposeRule &d, const OpDef &chosen) {
-  const std::array<Value, 2> parts = maskedParts(d, chosen);
-  for (size_t i = 0; i < 2; ++i)
-    if (d.wants(i)) d.y(i, d.emit(kSumLike, {parts[i], d.x(1 + i)}));
+    if (d.wants(i)) d.y(i, sums ? d.emit(kSumLike, {parts[i], d.x(1 + i)}) : parts[i]);
 }
 
 constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
@@ -149,21 +122,21 @@ constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
 constinit const OpDef kBackwardMaximum =
     withDecomposition(extremumBackward<kAtLeast>(
                           "_backward_maximum", "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
-                      [](DecomposeRule &d) { maskBoth(d, kGreaterEqual); });
+                      [](DecomposeRule &d) { maskBoth(d, kGreaterEqual, false); });
 constinit const OpDef kBackwardMinimum =
     withDecomposition(extremumBackward<kAtMost>(
                           "_backward_minimum", "gradient of _minimum: dlhs = dy where lhs <= rhs, drhs = dy elsewhere"),
-                      [](DecomposeRule &d) { maskBoth(d, kLesserEqual); });
+                      [](DecomposeRule &d) { maskBoth(d, kLesserEqual, false); });
 constinit const OpDef kBackwardBroadcastMaximum = withDecomposition(
     broadcastExtremumBackward<kAtLeast>(
         "_backward_broadcast_maximum",
         "gradient of broadcast_maximum: dlhs = sum of dy where lhs >= rhs, drhs = sum of dy elsewhere"),
-    [](DecomposeRule &d) { maskAndSum(d, kBroadcastGreaterEqual); });
+    [](DecomposeRule &d) { maskBoth(d, kBroadcastGreaterEqual, true); });
 constinit const OpDef kBackwardBroadcastMinimum = withDecomposition(
     broadcastExtremumBackward<kAtMost>(
         "_backward_broadcast_minimum",
         "gradient of broadcast_minimum: dlhs = sum of dy where lhs <= rhs, drhs = sum of dy elsewhere"),
-    [](DecomposeRule &d) { maskAndSum(d, kBroadcastLesserEqual); });
+    [](DecomposeRule &d) { maskBoth(d, kBroadcastLesserEqual, true); });
 
 // dlhs = dy where lhs >= rhs, drhs = dy elsewhere
 constinit const OpDef kMaximum = withDecomposition(
@@ -192,16 +165,12 @@ namespace {
 extern const OpDef kBackwardClip;
 
 // dx = dy where a_min <= x <= a_max, else 0
-constinit const OpDef kClip = {
+constinit const OpDef kClip = asFunction({
     .name = "clip",
     .aliases = {"_sparse_clip", "_npi_clip"},
     .summary = "y = a_max where x > a_max, a_min where x < a_min, else x",
-    .inputs = {"data"},
     .attrs = kClipAttrs,
     .params = paramsOf<ClipAttrs>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
     .decompose =
@@ -218,17 +187,14 @@ constinit const OpDef kClip = {
           if (call.wants(0)) clip(call, call.in[0]);
         },
     .piece = [](const PieceCall &call) { clip(call, call.base[0]); },
-};
+});
 
-constinit const OpDef kBackwardClip = {
+constinit const OpDef kBackwardClip = asSlope({
     .name = "_backward_clip",
     .summary = "gradient of clip: dx = dy where a_min <= x <= a_max, else 0",
     .inputs = {"dy", "x"},
     .attrs = kClipAttrs,
     .params = paramsOf<ClipAttrs>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const ClipAttrs &params = d.params<ClipAttrs>();
@@ -239,7 +205,7 @@ constinit const OpDef kBackwardClip = {
         },
     .kernel = clipBackward,
     .piece = chooseAtBase<0>,
-};
+});
 
 }  // namespace
 

@@ -3,7 +3,6 @@
 #include "ops/binary/binary_functions.h"
 #include "ops/elementwise/integer_functions.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 
 #include <cmath>
 

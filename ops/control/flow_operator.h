@@ -39,9 +39,7 @@ inline bool carriesNoGradient(const NodeKind &kind, size_t input) {
 /// added: numInputs(), numVisible(), numHidden().
 template <class P>
 constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary, llvm::ArrayRef<AttrSpec> attrs) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = named({name}, summary);
   op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<P>().numInputs()); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {
                   return static_cast<uint32_t>(kind.params<P>().numVisible() + kind.params<P>().numHidden());

@@ -93,10 +93,8 @@ constexpr OpDef foreachOperator() {
   op.rebody = foreachWithBodies;
   op.gradient = loopGradient;
   op.decompose = [](DecomposeRule &d) {
-    SmallVector<Value, 16> operands;
-    for (size_t i = 0; i < d.numInputs(); ++i) operands.push_back(d.x(i));
-    const Value loop =
-        d.emit(kScan, operands, scanAttrs(d.context(), d.kind(), d.kind().flow->bodies[0].operandOf), d.kind().bodies);
+    const Value loop = d.emit(kScan, d.operands(), scanAttrs(d.context(), d.kind(), d.kind().flow->bodies[0].operandOf),
+                              d.kind().bodies);
     for (size_t o = 0; o < d.numOutputs(); ++o) d.y(o, d.at(loop, o));
   };
   return op;

@@ -26,7 +26,7 @@ constexpr InplacePair kOverValue[] = {{1, 0}};
 }  // namespace
 
 // dvalue = dy: the state's old value is gone
-constinit const OpDef kAssign = {
+constinit const OpDef kAssign = asMovement({
     .name = "_assign",
     .summary = "y = value; the state, a variable, keeps it",
     .inputs = {"state", "value"},
@@ -34,8 +34,6 @@ constinit const OpDef kAssign = {
     .inplace = kOverValue,
     .mutated = {0},
     .stopped = {0},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.noGrad(0);
@@ -43,7 +41,7 @@ constinit const OpDef kAssign = {
         },
     .primitive = {.onnx = "Identity; the value is one more output of the graph", .c = "state[i] = y[i] = value[i]"},
     .kernel = assignKernel,
-};
+});
 
 constinit const OpFamily kAssignFamily = kOps<kAssign>;
 

@@ -32,6 +32,15 @@ template <class P> void createdShape(ShapeInference &s) {
 
 template <class P> void createdDType(DTypeInference &t) { t.setOut(0, t.params<P>().dtype); }
 
+/// An operator without inputs. P has its dtype.
+template <class P> constexpr OpDef asCreation(OpDef op) {
+  op.params = paramsOf<P>();
+  op.dtype = createdDType<P>;
+  op.kernelTypes = kFloatingAndIntegers;
+  op.gradient = [](GradRule &) {};
+  return op;
+}
+
 /// The shape of a node without inputs; dimensions that no attribute gives must be known.
 inline DimsBuffer createdDims(DecomposeRule &d) {
   const Value self = d.self(0);

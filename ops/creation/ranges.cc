@@ -238,32 +238,24 @@ void decomposeIndexArray(DecomposeRule &d) {
   d.y(0, d.emit(kConcat, indices, d.context().attrs({count, {"dim", last}})));
 }
 
-constinit const OpDef kEye = {
+constinit const OpDef kEye = asCreation<EyeParams>({
     .name = "_eye",
     .summary = "a matrix of N rows and M columns: y[i, i + k] = 1, else 0",
     .attrs = kEyeAttrs,
-    .params = paramsOf<EyeParams>(),
     .shape = eyeShape,
-    .dtype = createdDType<EyeParams>,
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .decompose = decomposeEye,
     .kernel = eyeKernel,
-};
+});
 
-constinit const OpDef kLinspace = {
+constinit const OpDef kLinspace = asCreation<LinspaceParams>({
     .name = "_linspace",
     .aliases = {"_npi_linspace"},
     .summary = "evenly spaced numbers: y[i] = start + i * (stop - start) / n, n = num - 1 with endpoint, else num",
     .attrs = kLinspaceAttrs,
-    .params = paramsOf<LinspaceParams>(),
     .shape = [](ShapeInference &s) { s.setOut(0, {s.params<LinspaceParams>().num}); },
-    .dtype = createdDType<LinspaceParams>,
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .decompose = decomposeLinspace,
     .kernel = linspaceKernel,
-};
+});
 
 constinit const OpDef kArangeLike = {
     .name = "_contrib_arange_like",
@@ -393,12 +385,11 @@ void decomposeRange(DecomposeRule &d) {
   d.y(0, y);
 }
 
-constinit const OpDef kRange = {
+constinit const OpDef kRange = asCreation<RangeParams>({
     .name = "_arange",
     .aliases = {"_npi_arange"},
     .summary = "start, start + step, … before stop, each repeat times",
     .attrs = kRangeAttrs,
-    .params = paramsOf<RangeParams>(),
     .check = checkRange,
     .shape =
         [](ShapeInference &s) {
@@ -406,12 +397,9 @@ constinit const OpDef kRange = {
           if (isInferred(p)) return s.setOut(0, {kUnknownDim});
           s.setOut(0, {lengthOf(p).inShape()});
         },
-    .dtype = createdDType<RangeParams>,
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .decompose = decomposeRange,
     .kernel = fillRange,
-};
+});
 
 }  // namespace
 

@@ -44,19 +44,17 @@ void zeroGradient(GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); }
 }  // namespace
 
 // y = 0
-constinit const OpDef kZerosLike = {
+constinit const OpDef kZerosLike = asMovementOfData({
     .name = "zeros_like",
     .aliases = {"_sparse_zeros_like"},
     .summary = "zeros of the input's shape: y = 0",
-    .inputs = {"data"},
     .shape = shapes::same,
     .ignored = {0},
-    .flags = {.isZero = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isZero = true},
     .gradient = zeroGradient,
     .primitive = {.onnx = "Shape, ConstantOfShape, CastLike", .c = "y[i] = 0"},
     .kernel = writeZeros,
-};
+});
 
 // y = 1;  dx = 0
 constinit const OpDef kOnesLike = {
@@ -72,34 +70,27 @@ constinit const OpDef kOnesLike = {
     .kernel = fillOnes,
 };
 
-constinit const OpDef kZerosPlaceholder = {
+constinit const OpDef kZerosPlaceholder = asCreation<P>({
     .name = "_zeros_without_dtype",
     .summary = "zeros of inferred shape and type: the gradient of an output that has none",
     .attrs = kPlaceholderAttrs,
-    .params = paramsOf<CreateParams>(),
     .shape = createdShape<P>,
-    .dtype = createdDType<P>,
     .flags = {.isZero = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = 0"},
     .kernel = writeZeros,
-};
+});
 
 // dx = dy
-constinit const OpDef kCopy = {
+constinit const OpDef kCopy = asMovementOfData({
     .name = "_copy",
     .aliases = {"identity", "_np_copy"},
     .summary = "y = x",
-    .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .primitive = {.onnx = "Identity", .c = "y[i] = x[i]"},
     .kernel = copyBytes,
-};
+});
 
 // dx = dy. A host may replace the values of y, so y is not declared identical to x.
 constinit const OpDef kGradientTap = {
@@ -115,17 +106,16 @@ constinit const OpDef kGradientTap = {
 };
 
 // The same bytes in the shape of the forward operator's input; its adjoint goes back to the shape of dy.
-constinit const OpDef kBackwardCopy = {
+constinit const OpDef kBackwardCopy = asMovement({
     .name = "_backward_copy",
     .summary = "gradient of operators that only reshape: dx has the elements of dy",
     .inputs = {"dy"},
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = copyBytes,
-};
+});
 
 namespace {
 
@@ -134,62 +124,48 @@ void fillShape(DecomposeRule &d, StringRef value) {
   d.y(0, d.emit(kFull, {}, d.context().withAttrs(d.attrs(), {{"shape", d.tuple(createdDims(d))}, {"value", value}})));
 }
 
-constinit const OpDef kZeros = {
+constinit const OpDef kZeros = asCreation<P>({
     .name = "_zeros",
     .aliases = {"_npi_zeros"},
     .summary = "zeros of a given shape: y = 0",
     .attrs = kCreateAttrs,
-    .params = paramsOf<CreateParams>(),
     .shape = createdShape<P>,
-    .dtype = createdDType<P>,
     .flags = {.isZero = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .decompose = [](DecomposeRule &d) { fillShape(d, "0"); },
     .kernel = writeZeros,
-};
+});
 
-constinit const OpDef kOnes = {
+constinit const OpDef kOnes = asCreation<P>({
     .name = "_ones",
     .aliases = {"_npi_ones"},
     .summary = "ones of a given shape: y = 1",
     .attrs = kCreateAttrs,
-    .params = paramsOf<CreateParams>(),
     .shape = createdShape<P>,
-    .dtype = createdDType<P>,
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .decompose = [](DecomposeRule &d) { fillShape(d, "1"); },
     .kernel = fillOnes,
-};
+});
 
 }  // namespace
 
-constinit const OpDef kFull = {
+constinit const OpDef kFull = asCreation<P>({
     .name = "_full",
     .aliases = {"_npi_full"},
     .summary = "a given shape filled with one value: y = value",
     .attrs = kFullAttrs,
-    .params = paramsOf<CreateParams>(),
     .shape = createdShape<P>,
-    .dtype = createdDType<P>,
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &) {},
     .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = value"},
     .kernel = [](const KernelCall &call) { fill(call, call.params<CreateParams>().value); },
-};
+});
 
 namespace {
 
-constinit const OpDef kIdentityWithAttrLikeRhs = {
+constinit const OpDef kIdentityWithAttrLikeRhs = asMovement({
     .name = "_identity_with_attr_like_rhs",
     .summary = "y = lhs, which has the shape and type of rhs",
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
     .ignored = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.fused(kBackwardCopy, {g.dy(0)});
@@ -197,7 +173,7 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
         },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.x(1)})); },
     .kernel = copyBytes,
-};
+});
 
 }  // namespace
 

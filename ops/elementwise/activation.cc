@@ -140,16 +140,12 @@ constinit const OpDef kBackwardActivation = {
 
 extern const OpDef kActivation;
 
-constinit const OpDef kActivation = {
+constinit const OpDef kActivation = asFunction({
     .name = "Activation",
     .aliases = {"_npx_activation"},
     .summary = "y = max(x, 0), 1/(1 + exp(−x)), log(1 + exp x), x/(1 + |x|) or tanh x, element by element",
-    .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<ActivationParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient =
         [](GradRule &g) {
           if (typeOf(g.kind()) == ActType::Relu) g.fused(kBackwardActivation, {g.dy(0), g.y(0)});
@@ -158,7 +154,7 @@ constinit const OpDef kActivation = {
     .decompose = [](DecomposeRule &d) { d.y(0, activated(d, d.x(0))); },
     .kernel = [](const KernelCall &call) { activateAll(call, call.in[0]); },
     .piece = [](const PieceCall &call) { activateAll(call, call.base[0]); },
-};
+});
 
 namespace {}  // namespace
 

@@ -78,12 +78,6 @@ uint32_t numTensors(const NodeKind &kind) {
   return static_cast<uint32_t>(kind.params<AmpMulticastParams>().numOutputs);
 }
 
-SmallVector<Value, 4> headsOf(GradRule &g) {
-  SmallVector<Value, 4> heads;
-  for (size_t i = 0; i < g.numOutputs(); ++i) heads.push_back(g.dy(i));
-  return heads;
-}
-
 // Gradients in the types of the forward inputs.
 void castBack(DecomposeRule &d) {
   for (size_t i = 0; i < d.numInputs(); ++i)
@@ -157,7 +151,7 @@ constinit const OpDef kAmpMulticast = {
           multicastTypes(t, [&](size_t i) { return t.in(i); }, [&](size_t i, DType type) { t.setOut(i, type); });
         },
     .kernelTypes = kEveryType,
-    .gradient = [](GradRule &g) { g.fused(kBackwardAmpMulticast, headsOf(g)); },
+    .gradient = [](GradRule &g) { g.fused(kBackwardAmpMulticast, g.headGradients()); },
     .decompose =
         [](DecomposeRule &d) {
           if (!hasTypes(d)) return;
@@ -185,7 +179,7 @@ constinit const OpDef kBackwardAmpMulticast = {
     .kernelTypes = kEveryType,
     .gradient =
         [](GradRule &g) {
-          const Value y = g.emit(kAmpMulticast, headsOf(g), g.attrs());
+          const Value y = g.emit(kAmpMulticast, g.headGradients(), g.attrs());
           for (size_t i = 0; i < g.numInputs(); ++i) g.dx(i, g.at(y, i));
         },
     .decompose = castBack,

@@ -109,23 +109,16 @@ constinit const OpDef kBackwardCast = {
 };
 
 // dx = dy in the type of x
-constinit const OpDef kCastLike = {
+constinit const OpDef kCastLike = linearInFirst<kCastLike>({
     .name = "_cast_like",
     .summary = "data in the element type of `like`, converted as by Cast; nothing else of `like` is used",
     .inputs = {"data", "like"},
     .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
     .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
-    .ignored = {1},
-    .stopped = {1},
     .kernelTypes = kEveryType,
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kCastLike, {g.dy(0), g.x(0)}));
-          g.noGrad(1);
-        },
     .primitive = {.onnx = "CastLike", .c = "y[i] = (T)x[i], to the nearest number T holds"},
     .kernel = castKernel,
-};
+});
 
 constinit const OpFamily kCastFamily = kOps<kCast, kBackwardCast, kCastLike>;
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ir/base/number.h"
+#include "ir/rules/inference.h"
 #include "ir/rules/kernel.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/loops.h"
@@ -17,6 +18,38 @@
 #include <type_traits>
 
 namespace gradc {
+
+/// y = f(data), element by element; y may take the memory of data.
+constexpr OpDef asFunction(OpDef op) {
+  op.inputs = {"data"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isElementwise = true;
+  return op;
+}
+/// dx = f(dy, x or y), likewise.
+constexpr OpDef asSlope(OpDef op) {
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isBackward = true;
+  op.flags.isElementwise = true;
+  return op;
+}
+/// y = f(lhs, rhs), operands of one shape.
+constexpr OpDef asEqualShapes(OpDef op) {
+  op.inputs = {"lhs", "rhs"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceEither;
+  op.flags.isElementwise = true;
+  return op;
+}
+/// The two gradients of such a function.
+constexpr OpDef asEqualShapesGradient(OpDef op) {
+  op.inputs = {"dy", "lhs", "rhs"};
+  op.outputs = {"dlhs", "drhs"};
+  return asSlope(op);
+}
+
 namespace detail {
 
 template <class T, auto F> void mapElements(const TensorRef &out, llvm::ArrayRef<TensorRef> in) {

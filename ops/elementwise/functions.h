@@ -9,7 +9,6 @@
 // (RC-04). Formulas are those of formula.h. Tested by tests/ops/elementwise_ops_test.cc
 #pragma once
 
-#include "ir/rules/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/formula.h"
 
@@ -17,14 +16,7 @@ namespace gradc {
 
 /// y = F(x). `names`: the name and its aliases. Without gradient and lowering.
 template <auto F> constexpr OpDef unary(NameList names, llvm::StringRef summary, llvm::ArrayRef<Domain> domains = {}) {
-  OpDef op;
-  op.name = names.names[0];
-  op.aliases = NameList(names.names + 1, names.count - 1);
-  op.summary = summary;
-  op.inputs = {"data"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceFirst;
-  op.flags.isElementwise = true;
+  OpDef op = asFunction(named(names, summary));
   op.domains = domains;
   op.kernel = mapFloating<F>;
   return op;
@@ -58,14 +50,8 @@ constexpr OpDef composed(NameList names, llvm::StringRef summary, llvm::ArrayRef
 template <auto F, auto Formula = F>
 constexpr OpDef slope(llvm::StringRef name, llvm::StringRef reads, llvm::StringRef summary,
                       llvm::ArrayRef<Domain> domains = {}) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = asSlope(named({name}, summary));
   op.inputs = {"dy", reads};
-  op.shape = shapes::same;
-  op.inplace = kInplaceFirst;
-  op.flags.isBackward = true;
-  op.flags.isElementwise = true;
   op.domains = domains;
   op.decompose = byFormula<Formula>;
   op.kernel = mapFloating<F>;

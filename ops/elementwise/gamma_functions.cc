@@ -113,15 +113,11 @@ void polygammaKernel(const KernelCall &call) {
   });
 }
 
-constinit const OpDef kPolygamma = {
+constinit const OpDef kPolygamma = asFunction({
     .name = "_polygamma",
     .summary = "y = ψ⁽ⁿ⁾(x), n the order: the derivative n + 1 times of ln Γ",
-    .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<PolygammaParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient =
         [](GradRule &g) {
           const StringRef next = g.number(g.params<PolygammaParams>().order + 1);
@@ -129,54 +125,40 @@ constinit const OpDef kPolygamma = {
         },
     .irreducible = kNoFormula,
     .kernel = polygammaKernel,
-};
+});
 
-constinit const OpDef kDigamma = {
+constinit const OpDef kDigamma = asFunction({
     .name = "digamma",
     .summary = "y = ψ(x), the derivative of ln Γ",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPolygamma, {d.x(0)})); },
     .kernel = mapFloating<[](auto x) { return polygamma(0, static_cast<double>(x)); }>,
-};
+});
 
-constinit const OpDef kBackwardGammaln = {
+constinit const OpDef kBackwardGammaln = asSlope({
     .name = "_backward_gammaln",
     .summary = "gradient of gammaln: dx = dy·ψ(x)",
     .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kPolygamma, {d.x(1)})})); },
     .kernel = mapFloating<[](auto dy, auto x) {
       return dy * static_cast<decltype(x)>(polygamma(0, static_cast<double>(x)));
     }>,
-};
+});
 
-constinit const OpDef kGammaln = {
+constinit const OpDef kGammaln = asFunction({
     .name = "gammaln",
     .aliases = {"_npx_gammaln", "_sparse_gammaln"},
     .summary = "y = ln |Γ(x)|",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardGammaln, {g.dy(0), g.x(0)}); },
     .irreducible = kNoFormula,
     .kernel = mapFloating<[](auto x) { return logGamma(static_cast<double>(x)); }>,
-};
+});
 
 extern const OpDef kGammaFunction;
 
-constinit const OpDef kBackwardGamma = {
+constinit const OpDef kBackwardGamma = asSlope({
     .name = "_backward_gamma",
     .summary = "gradient of gamma: dx = dy·Γ(x)·ψ(x)",
     .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const Value slope = d.emit(kElemwiseMul, {d.emit(kGammaFunction, {d.x(1)}), d.emit(kPolygamma, {d.x(1)})});
@@ -186,20 +168,16 @@ constinit const OpDef kBackwardGamma = {
       const double at = static_cast<double>(x);
       return dy * static_cast<decltype(x)>(std::tgamma(at) * polygamma(0, at));
     }>,
-};
+});
 
-constinit const OpDef kGammaFunction = {
+constinit const OpDef kGammaFunction = asFunction({
     .name = "gamma",
     .aliases = {"_npx_gamma", "_sparse_gamma"},
     .summary = "y = Γ(x) = ∫ tˣ⁻¹·exp(−t) dt over t > 0, continued to x < 0",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardGamma, {g.dy(0), g.x(0)}); },
     .irreducible = kNoFormula,
     .kernel = mapFloating<[](auto x) { return std::tgamma(static_cast<double>(x)); }>,
-};
+});
 
 }  // namespace
 

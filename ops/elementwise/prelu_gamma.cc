@@ -64,7 +64,7 @@ AxisRows gammaRows(Dims data, Dims gamma) {
   return rows;
 }
 
-constinit const OpDef kGammaSpread = {
+constinit const OpDef kGammaSpread = linearInFirst<kGammaSum>({
     .name = "_prelu_gamma_spread",
     .summary = "y = gamma of the channel of each element, in the shape of data, of which only the shape is used",
     .inputs = {"gamma", "data"},
@@ -73,18 +73,11 @@ constinit const OpDef kGammaSpread = {
           s.sameInOut(1, 0);
           if (!s.hasFailed()) relateGamma(s, 1, 0);
         },
-    .ignored = {1},
-    .stopped = {1},
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kGammaSum, {g.dy(0), g.x(0)}));
-          g.noGrad(1);
-        },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastLike, {shapedGamma(d, d.x(0), d.x(1)), d.x(1)})); },
     .kernel = spreadGamma,
-};
+});
 
-constinit const OpDef kGammaSum = {
+constinit const OpDef kGammaSum = linearInFirst<kGammaSpread>({
     .name = "_prelu_gamma_sum",
     .summary = "Σ of v over the elements that share an element of gamma, of which only the shape is used",
     .inputs = {"v", "gamma"},
@@ -94,19 +87,12 @@ constinit const OpDef kGammaSum = {
           if (!s.hasFailed()) relateGamma(s, 0, 1);
           s.sameInOut(1, 0);
         },
-    .ignored = {1},
-    .stopped = {1},
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kGammaSpread, {g.dy(0), g.x(0)}));
-          g.noGrad(1);
-        },
     .decompose =
         [](DecomposeRule &d) {
           const Value sum = d.emit(kSumLike, {d.x(0), shapedGamma(d, d.x(1), d.x(0))});
           d.y(0, d.emit(kReshapeLike, {sum, d.x(1)}));
         },
     .kernel = sumToGamma,
-};
+});
 
 }  // namespace gradc

@@ -2,7 +2,6 @@
 // where MXNet defines it. Tested by tests/ops/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 
 #include <cmath>

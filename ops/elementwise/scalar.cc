@@ -6,7 +6,6 @@
 #include "ops/elementwise/integer_functions.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 
 #include <cmath>

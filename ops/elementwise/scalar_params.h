@@ -53,10 +53,7 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
 
 /// `names`: the name and its aliases. The caller adds kernel and rules.
 constexpr OpDef scalarOp(NameList names, llvm::StringRef summary, NameList inputs) {
-  OpDef op;
-  op.name = names.names[0];
-  op.aliases = NameList(names.names + 1, names.count - 1);
-  op.summary = summary;
+  OpDef op = named(names, summary);
   op.inputs = {inputs};
   op.attrs = kScalarAttrs;
   op.params = paramsOf<ScalarParams>();

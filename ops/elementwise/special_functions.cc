@@ -158,13 +158,10 @@ void cutLine(DecomposeRule &d) {
   d.y(0, d.emit(kMinimumScalar, {above}, {{"scalar", "1"}}));
 }
 
-constinit const OpDef kBackwardErf = {
+constinit const OpDef kBackwardErf = asSlope({
     .name = "_backward_erf",
     .summary = "gradient of erf: dx = dy·2/√π·exp(−x²)",
     .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const Value bell = d.emit(kExp, {d.emit(kNegative, {d.emit(kSquare, {d.x(1)})})});
@@ -172,7 +169,7 @@ constinit const OpDef kBackwardErf = {
         },
     .kernel =
         mapFloating<[](auto dy, auto x) { return dy * (static_cast<decltype(x)>(kErfSlope) * std::exp(-x * x)); }>,
-};
+});
 
 constinit const OpDef kBackwardErfinv =
     slope<[](auto dy, auto y) { return dy * (exp(square(y)) / constant(y, kErfSlope)); }>(
@@ -186,15 +183,12 @@ constinit const OpDef kErfinv = [] {
   return op;
 }();
 
-constinit const OpDef kBackwardSmoothL1 = {
+constinit const OpDef kBackwardSmoothL1 = asSlope({
     .name = "_backward_smooth_l1",
     .summary = "gradient of smooth_l1: dx = dy·σ²·x where |x| ≤ 1/σ², else dy·sign(x)",
     .inputs = {"dy", "x"},
     .attrs = kSmoothAttrs,
     .params = paramsOf<SmoothParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const SmoothParams &p = d.params<SmoothParams>();
@@ -206,34 +200,27 @@ constinit const OpDef kBackwardSmoothL1 = {
         },
     .kernel = mapKernel<SmoothParams, kSmoothSlope>,
     .piece = mapAtBase<SmoothParams, kSmoothSlope>,
-};
+});
 
-constinit const OpDef kSmoothL1 = {
+constinit const OpDef kSmoothL1 = asFunction({
     .name = "smooth_l1",
     .aliases = {"_npx_smooth_l1"},
     .summary = "y = σ²·x²/2 where |x| ≤ 1/σ², else |x| − 1/(2σ²)",
-    .inputs = {"data"},
     .attrs = kSmoothAttrs,
     .params = paramsOf<SmoothParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSmoothL1, {g.dy(0), g.x(0)}); },
     .decompose = smoothByChoosing,
     .kernel = mapKernel<SmoothParams, kSmooth>,
     .piece = mapAtBase<SmoothParams, kSmooth>,
-};
+});
 
-constinit const OpDef kBackwardHardSigmoid = {
+constinit const OpDef kBackwardHardSigmoid = asSlope({
     .name = "_backward_hard_sigmoid",
     .summary = "gradient of hard_sigmoid: dx = dy·alpha where 0 < alpha·x + beta < 1, else 0",
     .inputs = {"dy", "x"},
     .attrs = kHardAttrs,
     .params = paramsOf<HardParams>(),
     .check = checkHard,
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const HardParams &p = d.params<HardParams>();
@@ -246,50 +233,39 @@ constinit const OpDef kBackwardHardSigmoid = {
         },
     .kernel = mapKernel<HardParams, kHardSlope>,
     .piece = mapAtBase<HardParams, kHardSlope>,
-};
+});
 
-constinit const OpDef kHardSigmoid = {
+constinit const OpDef kHardSigmoid = asFunction({
     .name = "hard_sigmoid",
     .summary = "y = min(max(alpha·x + beta, 0), 1)",
-    .inputs = {"data"},
     .attrs = kHardAttrs,
     .params = paramsOf<HardParams>(),
     .check = checkHard,
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardHardSigmoid, {g.dy(0), g.x(0)}); },
     .decompose = cutLine,
     .kernel = mapKernel<HardParams, kHard>,
     .piece = mapAtBase<HardParams, kHard>,
-};
+});
 
 }  // namespace
 
-constinit const OpDef kErf = {
+constinit const OpDef kErf = asFunction({
     .name = "erf",
     .aliases = {"_npx_erf"},
     .summary = "y = 2/√π · ∫ exp(−t²) dt from 0 to x",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardErf, {g.dy(0), g.x(0)}); },
     .primitive = {.onnx = "Erf", .c = "y[i] = erf(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::erf(x); }>,
-};
+});
 
 namespace {
-constinit const OpDef kBackwardQuadratic = {
+constinit const OpDef kBackwardQuadratic = asSlope({
     .name = "_contrib_backward_quadratic",
     .summary = "gradient of _contrib_quadratic: dx = dy·(2·a·x + b)",
     .inputs = {"dy", "x"},
     .attrs = kQuadraticAttrs,
     .params = paramsOf<QuadraticParams>(),
     .check = checkQuadratic,
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const QuadraticParams &p = d.params<QuadraticParams>();
@@ -297,18 +273,14 @@ constinit const OpDef kBackwardQuadratic = {
           d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kPlusScalar, {line}, {{"scalar", d.number(p.b)}})}));
         },
     .kernel = mapKernel<QuadraticParams, kParabolaSlope>,
-};
+});
 
-constinit const OpDef kQuadratic = {
+constinit const OpDef kQuadratic = asFunction({
     .name = "_contrib_quadratic",
     .summary = "y = a·x² + b·x + c",
-    .inputs = {"data"},
     .attrs = kQuadraticAttrs,
     .params = paramsOf<QuadraticParams>(),
     .check = checkQuadratic,
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardQuadratic, {g.dy(0), g.x(0)}); },
     .decompose =
         [](DecomposeRule &d) {
@@ -318,7 +290,7 @@ constinit const OpDef kQuadratic = {
           d.y(0, d.emit(kPlusScalar, {d.emit(kElemwiseMul, {line, d.x(0)})}, {{"scalar", d.number(p.c)}}));
         },
     .kernel = mapKernel<QuadraticParams, kParabola>,
-};
+});
 
 }  // namespace
 

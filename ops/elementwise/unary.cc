@@ -128,58 +128,42 @@ extern const OpDef kBackwardAbs, kBackwardSign, kBackwardRelu;
 }  // namespace
 
 // dx = -dy
-constinit const OpDef kNegative = {
+constinit const OpDef kNegative = asFunction({
     .name = "negative",
     .aliases = {"_sparse_negative", "_npi_negative"},
     .summary = "y = -x",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
     .primitive = {.onnx = "Neg", .c = "y[i] = -x[i]"},
     .kernel = mapNumeric<[](auto x) { return wrappingNegate(x); }>,
-};
+});
 
 // dx = dy · y
-constinit const OpDef kExp = {
+constinit const OpDef kExp = asFunction({
     .name = "exp",
     .aliases = {"_sparse_exp", "_npi_exp"},
     .summary = "y = exp(x)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.y(0)})); },
     .primitive = {.onnx = "Exp", .c = "y[i] = exp(x[i])"},
     .kernel = mapFloating<[](auto x) { return exp(x); }>,
-};
+});
 
 // dx = 2x · dy
-constinit const OpDef kSquare = {
+constinit const OpDef kSquare = asFunction({
     .name = "square",
     .aliases = {"_sparse_square", "_npi_square"},
     .summary = "y = x * x",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardSquare>,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(0)})); },
     .kernel = mapNumeric<[](auto x) { return wrappingMul(x, x); }>,
-};
+});
 
 // dx = dy · sign x; 0 at 0
-constinit const OpDef kAbs = {
+constinit const OpDef kAbs = asFunction({
     .name = "abs",
     .aliases = {"_sparse_abs", "_npi_absolute", "_npi_abs"},
     .summary = "y = |x|",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardAbs>,
     .primitive = {.onnx = "Abs", .c = "y[i] = fabs(x[i])"},
@@ -188,17 +172,13 @@ constinit const OpDef kAbs = {
       else return x < decltype(x)(0) ? wrappingNegate(x) : x;
     }>,
     .piece = mapPiece<[](auto x, auto base) { return wrappingMul(x, SignOf()(base)); }>,
-};
+});
 
 // dx = 0 · dy, as a separate node because MXNet has one
-constinit const OpDef kSign = {
+constinit const OpDef kSign = asFunction({
     .name = "sign",
     .aliases = {"_sparse_sign", "_npi_sign"},
     .summary = "y = 1, 0 or -1 as x is above, at or below 0",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardSign>,
     .decompose =
@@ -208,38 +188,31 @@ constinit const OpDef kSign = {
         },
     .kernel = mapNumeric<SignOf{}>,
     .piece = mapPiece<[](auto, auto base) { return SignOf()(base); }>,
-};
+});
 
 // dx = dy where y > 0, else 0
-constinit const OpDef kRelu = {
+constinit const OpDef kRelu = asFunction({
     .name = "relu",
     .aliases = {"_sparse_relu", "_npx_relu"},
     .summary = "y = max(x, 0)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = gradientBy<kBackwardRelu>,
     // At 0 the gradient goes to the 0.
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMaximum, {numberOf(d, d.x(0), "0"), d.x(0)})); },
     .kernel = mapNumeric<[](auto x) { return x <= decltype(x)(0) ? decltype(x)(0) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return base <= decltype(x)(0) ? decltype(x)(0) : x; }>,
-};
+});
 
 namespace {
 
-constinit const OpDef kBackwardAbs = {
+constinit const OpDef kBackwardAbs = asSlope({
     .name = "_backward_abs",
     .summary = "gradient of abs: dx = dy * sign(x)",
     .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = byFormula<[](auto dy, auto x) { return dy * sign(x); }>,
     .kernel = mapFloating<[](auto dy, auto x) { return dy * SignOf()(x); }>,
     .piece = mapBackwardPiece<[](auto dy, auto, auto base) { return dy * SignOf()(base); }>,
-};
+});
 
 constinit const OpDef kBackwardSign = {
     .name = "_backward_sign",
@@ -253,17 +226,14 @@ constinit const OpDef kBackwardSign = {
     .kernel = writeZeros,
 };
 
-constinit const OpDef kBackwardRelu = {
+constinit const OpDef kBackwardRelu = asSlope({
     .name = "_backward_relu",
     .summary = "gradient of relu: dx = dy where y > 0, else 0",
     .inputs = {"dy", "y"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = byFormula<[](auto dy, auto y) { return dy * greater(y, 0); }>,
     .kernel = mapFloating<[](auto dy, auto y) { return decltype(y)(0) < y ? dy : decltype(y)(0); }>,
     .piece = mapBackwardPiece<[](auto dy, auto, auto base) { return decltype(dy)(0) < base ? dy : decltype(dy)(0); }>,
-};
+});
 
 }  // namespace
 

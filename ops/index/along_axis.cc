@@ -99,7 +99,7 @@ constinit const OpDef kSortOrder = {
 };
 
 // dx: dy put where elements were picked
-constinit const OpDef kTakeAlongAxis = {
+constinit const OpDef kTakeAlongAxis = asMovement({
     .name = "_take_along_axis",
     .summary =
         "y[…,k,…] = x[…,positions[…,k,…],…]; fractions are dropped, positions beyond an end mean the last element "
@@ -115,8 +115,6 @@ constinit const OpDef kTakeAlongAxis = {
         },
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .stopped = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kDomains,
     .gradient =
         [](GradRule &g) {
@@ -136,7 +134,7 @@ constinit const OpDef kTakeAlongAxis = {
           });
         },
     .piece = chooseAtBase<0>,
-};
+});
 
 // dv: dy picked where elements of v were put
 constinit const OpDef kScatterAlongAxis = {

@@ -113,11 +113,17 @@ Value zerosOfShape(DecomposeRule &d, Dims shape) {
 
 extern const OpDef kBackwardGatherNd;
 
+// Of data that are put or added at the tuples: what is picked from dy there.
+void pickHead(GradRule &g) {
+  g.dx(0, g.emit(kGatherNd, {g.dy(0), g.x(1)}));
+  zeroGradientOf(g, 1);
+}
+
 }  // namespace
 
 bool addsUpdates(const NodeKind &kind) { return kind.params<ScatterParams>().reduction == Reduction::Add; }
 
-constinit const OpDef kGatherNd = {
+constinit const OpDef kGatherNd = asMovement({
     .name = "gather_nd",
     .aliases = {"_npi_gather_nd", "_npx_gather_nd"},
     .summary =
@@ -125,8 +131,6 @@ constinit const OpDef kGatherNd = {
     .inputs = {"data", "indices"},
     .shape = [](ShapeInference &s) { relateTuples(s, {0}, {1}, {0, true}); },
     .dtype = firstType,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kSecondIndexes,
     .gradient =
         [](GradRule &g) {
@@ -141,7 +145,7 @@ constinit const OpDef kGatherNd = {
           const TupleIndices indices(call.in[1], call.in[0].shape);
           pickRows(call.out[0], call.in[0], tupleRows(call.in[0].shape, indices), indices);
         },
-};
+});
 
 // gather_nd and _scatter_nd are each other's adjoint.
 constinit const OpDef kScatterNd = {
@@ -198,11 +202,7 @@ constinit const OpDef kBackwardGatherNd = {
     .dtype = firstType,
     .flags = {.isBackward = true},
     .domains = kSecondIndexes,
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kGatherNd, {g.dy(0), g.x(1)}));
-          zeroGradientOf(g, 1);
-        },
+    .gradient = pickHead,
     .decompose =
         [](DecomposeRule &d) {
           const std::optional<Dims> shape = d.params<OptionalShapeParams>().shape;
@@ -233,11 +233,7 @@ constinit const OpDef kScatterNdOnZeros = {
     .dtype = firstType,
     .kernelTypes = kFloatingAndIntegers,
     .domains = kSecondIndexes,
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kGatherNd, {g.dy(0), g.x(1)}));
-          zeroGradientOf(g, 1);
-        },
+    .gradient = pickHead,
     .decompose =
         [](DecomposeRule &d) {
           const Value zeros = zerosOfShape(d, d.params<ScatterShapeParams>().shape);

@@ -82,7 +82,7 @@ constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Any, Domain::Index, 
 
 extern const OpDef kBackwardIndexCopy;
 
-constinit const OpDef kIndexCopy = {
+constinit const OpDef kIndexCopy = asMovement({
     .name = "_contrib_index_copy",
     .summary = "old_tensor with row index_vector[j] replaced by row j of new_tensor, for each j in order",
     .inputs = {"old_tensor", "index_vector", "new_tensor"},
@@ -100,8 +100,6 @@ constinit const OpDef kIndexCopy = {
         },
     .inplace = kInplaceFirst,
     .stopped = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kDomains,
     .gradient =
         [](GradRule &g) {
@@ -110,7 +108,7 @@ constinit const OpDef kIndexCopy = {
         },
     .decompose = decomposeCopy,
     .kernel = copyKernel,
-};
+});
 
 // Only the shapes of old_tensor and new_tensor are used. The adjoint is index_copy: rows go back where they came from.
 constinit const OpDef kBackwardIndexCopy = {

@@ -276,11 +276,8 @@ constinit const OpDef kBackwardTopk = {
     .workspace = [](const NodeKind &, ArrayRef<TensorRef>, ArrayRef<TensorRef> out) { return scatterBytes(out[0]); },
 };
 
-constexpr OpDef ordering(StringRef name, NameList aliases, StringRef summary, ArrayRef<AttrSpec> attrs) {
-  OpDef op;
-  op.name = name;
-  op.aliases = aliases;
-  op.summary = summary;
+constexpr OpDef ordering(NameList names, StringRef summary, ArrayRef<AttrSpec> attrs) {
+  OpDef op = named(names, summary);
   op.inputs = {"data"};
   op.attrs = attrs;
   op.params = paramsOf<OrderParams>();
@@ -296,7 +293,7 @@ constexpr OpDef ordering(StringRef name, NameList aliases, StringRef summary, Ar
 }
 
 constinit const OpDef kTopk = [] {
-  OpDef op = ordering("topk", {"_npx_topk"}, "the k largest or smallest elements along an axis, in order", kTopkAttrs);
+  OpDef op = ordering({"topk", "_npx_topk"}, "the k largest or smallest elements along an axis, in order", kTopkAttrs);
   op.outputs = {{}, [](const NodeKind &k) { return k.params<OrderParams>().hasValues() ? 2u : 1u; }};
   op.visibleOutputs = [](const NodeKind &k) { return k.params<OrderParams>().wanted == Wanted::Both ? 2u : 1u; };
   op.check = checkTopk;
@@ -305,7 +302,7 @@ constinit const OpDef kTopk = [] {
 
 // The gradient states its axis. MXNet writes an empty axis if sort has none, and cannot load that again.
 constinit const OpDef kSort = [] {
-  OpDef op = ordering("sort", {"_npi_sort"}, "the elements sorted along an axis", kSortAttrs);
+  OpDef op = ordering({"sort", "_npi_sort"}, "the elements sorted along an axis", kSortAttrs);
   op.outputs = {"output0", "output1"};  // as MXNet names them
   op.visibleOutputs = [](const NodeKind &) { return 1u; };
   op.gradient = [](GradRule &g) {
@@ -321,7 +318,7 @@ constinit const OpDef kSort = [] {
 }();
 
 constinit const OpDef kArgsort = [] {
-  OpDef op = ordering("argsort", {"_npi_argsort"}, "the positions that sort the elements along an axis", kArgsortAttrs);
+  OpDef op = ordering({"argsort", "_npi_argsort"}, "the positions that sort the elements along an axis", kArgsortAttrs);
   op.check = checkArgsort;
   return op;
 }();

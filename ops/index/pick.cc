@@ -149,7 +149,7 @@ AxisIndices pickedIndices(const NodeKind &kind, const TensorRef &numbers, Dims d
   return {numbers, static_cast<int64_t>(axis), data[axis], modeOf(p)};
 }
 
-constinit const OpDef kPick = {
+constinit const OpDef kPick = asMovement({
     .name = "pick",
     .aliases = {"choose_element_0index", "_npx_pick"},
     .summary = "y[o…,k…] = data[o…, trunc(index[o…,k…]), k…], one element of each row along an axis",
@@ -159,8 +159,6 @@ constinit const OpDef kPick = {
     .check = checkPick,
     .shape = pickShape,
     .dtype = firstType,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kPickDomains,
     .gradient =
         [](GradRule &g) {
@@ -170,7 +168,7 @@ constinit const OpDef kPick = {
         },
     .decompose = decomposePick,
     .kernel = pickElements,
-};
+});
 
 namespace {
 
@@ -194,7 +192,7 @@ constinit const OpDef kBackwardPick = {
 };
 
 // MXNet has no gradient for it.
-constinit const OpDef kBatchTake = {
+constinit const OpDef kBatchTake = asMovement({
     .name = "batch_take",
     .summary = "y[i] = a[i, trunc(indices[i])], indices outside the row taken as its nearest end",
     .inputs = {"a", "indices"},
@@ -206,12 +204,10 @@ constinit const OpDef kBatchTake = {
           if (!s.hasFailed()) s.sameInOut(1, 0);
         },
     .dtype = firstType,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kPickDomains,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPick, {d.x(0), d.x(1)}, {{"axis", "1"}})); },
     .kernel = pickElements,
-};
+});
 
 struct OneHotParams {
   int64_t depth = 1;

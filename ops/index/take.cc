@@ -117,7 +117,7 @@ AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims da
   return {numbers, static_cast<int64_t>(axis), data[axis], kind.params<TakeParams>().mode};
 }
 
-constinit const OpDef kTake = {
+constinit const OpDef kTake = asMovement({
     .name = "take",
     .aliases = {"_npi_take"},
     .summary = "slices along an axis by their indices: y[o…,i…,k…] = a[o…,trunc(indices[i…]),k…]",
@@ -127,8 +127,6 @@ constinit const OpDef kTake = {
     .shape = takeShape,
     .dtype = pairedTypes,
     .stopped = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kTakeDomains,
     .gradient =
         [](GradRule &g) {
@@ -143,7 +141,7 @@ constinit const OpDef kTake = {
           pickRows(call.out[0], call.in[0], AxisRows(shape, takenAxis(*call.kind, shape)),
                    takenIndices(*call.kind, call.in[1], shape));
         },
-};
+});
 
 namespace {
 
@@ -216,7 +214,7 @@ constexpr Domain kEmbeddingDomains[] = {Domain::ClassIndex};
 
 extern const OpDef kBackwardEmbedding;
 
-constinit const OpDef kEmbedding = {
+constinit const OpDef kEmbedding = asMovement({
     .name = "Embedding",
     .aliases = {"_npx_embedding", "_sparse_Embedding"},
     .summary = "y[i…,k] = w[trunc(data[i…]), k], numbers outside the table taken as its first or last row",
@@ -231,8 +229,6 @@ constinit const OpDef kEmbedding = {
         },
     .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
     .stopped = {0},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .domains = kEmbeddingDomains,
     .gradient =
         [](GradRule &g) {
@@ -245,7 +241,7 @@ constinit const OpDef kEmbedding = {
           if (call.wants(0))
             pickRows(call.out[0], call.in[1], AxisRows(call.in[1].shape, 0), tableRows(call.in[0], call.in[1].shape));
         },
-};
+});
 
 constinit const OpDef kBackwardEmbedding = {
     .name = "_backward_Embedding",

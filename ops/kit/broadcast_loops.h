@@ -126,4 +126,12 @@ template <class T, class F> void mapBroadcast(const TensorRef &out, llvm::ArrayR
   for (int64_t run = 0; run < walk.numRuns(); ++run, walk.next()) walk.forRun(from, [&](const T *v) { *to++ = f(v); });
 }
 
+/// out = `from`, of the same type, repeated to the shape of out.
+inline void repeatTo(const TensorRef &out, const TensorRef &from) {
+  dispatchNumeric(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(out, from, [](const T *v) { return v[0]; });
+  });
+}
+
 }  // namespace gradc

@@ -1,7 +1,7 @@
-// The families of built-in operators. Tested by tests/ops/registry_test.cc
+// The families of built-in operators, with what their definitions use. Tested by tests/ops/registry_test.cc
 #pragma once
 
-#include "ir/op/op.h"
+#include "ops/kit/op_def.h"
 
 namespace gradc {
 

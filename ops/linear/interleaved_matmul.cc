@@ -202,9 +202,8 @@ struct Names {
 };
 
 template <Layout layout> constexpr OpDef queryKeyOp(const Names &names, void (*gradient)(GradRule &)) {
-  OpDef op;
-  op.name = names.name;
-  op.summary = "scores of attention, y = Q·Kᵀ/√d per batch element and head, from interleaved projections";
+  OpDef op =
+      named({names.name}, "scores of attention, y = Q·Kᵀ/√d per batch element and head, from interleaved projections");
   op.inputs = names.inputs;
   op.attrs = kAttrs;
   op.params = paramsOf<AttentionParams>();
@@ -216,9 +215,9 @@ template <Layout layout> constexpr OpDef queryKeyOp(const Names &names, void (*g
 }
 
 template <Layout layout> constexpr OpDef valuesOp(const Names &names, void (*gradient)(GradRule &)) {
-  OpDef op;
-  op.name = names.name;
-  op.summary = "values weighted by attention, y = scores·V per batch element and head, V in an interleaved projection";
+  OpDef op =
+      named({names.name},
+            "values weighted by attention, y = scores·V per batch element and head, V in an interleaved projection");
   op.inputs = names.inputs;
   op.attrs = kAttrs;
   op.params = paramsOf<AttentionParams>();
@@ -230,9 +229,7 @@ template <Layout layout> constexpr OpDef valuesOp(const Names &names, void (*gra
 }
 
 constexpr OpDef backwardOp(const Names &names, StringRef summary) {
-  OpDef op;
-  op.name = names.backward;
-  op.summary = summary;
+  OpDef op = named({names.backward}, summary);
   op.inputs = names.gradients;
   op.attrs = kAttrs;
   op.params = paramsOf<AttentionParams>();

@@ -253,11 +253,7 @@ class ScannedCtc {
 }  // namespace
 
 void decomposeCtcLoss(DecomposeRule &d) {
-  if (d.wants(1)) {
-    SmallVector<Value, 4> operands;
-    for (size_t i = 0; i < d.numInputs(); ++i) operands.push_back(d.x(i));
-    d.y(1, d.emit(kCtcLossGrad, operands, d.attrs()));
-  }
+  if (d.wants(1)) d.y(1, d.emit(kCtcLossGrad, d.operands(), d.attrs()));
   if (d.wants(0)) ScannedCtc(d).emitLoss(0);
 }
 

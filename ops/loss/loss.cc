@@ -95,53 +95,45 @@ void decomposeMakeLoss(DecomposeRule &d) {
 
 extern const OpDef kBackwardMakeLoss;
 
+// y = x
+constexpr OpDef passing(OpDef op) {
+  op.shape = shapes::same;
+  op.inplace = kInplaceIdentity;
+  op.flags.isConstantInGradcheck = true;
+  op.kernel = copyBytes;
+  return asMovementOfData(op);
+}
+
 // y = x; dx = 0 (STOP-01)
-constinit const OpDef kBlockGrad = {
+constinit const OpDef kBlockGrad = passing({
     .name = "BlockGrad",
     .aliases = {"stop_gradient", "_sparse_stop_gradient"},
     .summary = "y = x, through which no gradient flows",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceIdentity,
-    .flags = {.isConstantInGradcheck = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {{kStopMark, "True"}})); },
-    .kernel = copyBytes,
-};
+});
 
 // y = x; dx = 1 whatever the head (STOP-02)
-constinit const OpDef kMakeLoss = {
+constinit const OpDef kMakeLoss = passing({
     .name = "make_loss",
     .aliases = {"_sparse_make_loss"},
     .summary = "y = x, a loss: its gradient is 1 whatever the head gradient; loss = sum of x",
-    .inputs = {"data"},
     .outputs = {"loss"},
-    .shape = shapes::same,
-    .inplace = kInplaceIdentity,
-    .flags = {.isConstantInGradcheck = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
-    .kernel = copyBytes,
     .impliedLoss = sumLoss,
     .ignoresHead = true,
-};
+});
 
 // y = x; dx = grad_scale / n whatever the head
-constinit const OpDef kMakeLossOutput = {
+constinit const OpDef kMakeLossOutput = passing({
     .name = "MakeLoss",
     .summary =
         "y = x, a loss: its gradient is grad_scale / n whatever the head gradient; loss = grad_scale / n * sum of x,"
         " n = 1, the number of rows (the product of all axes but the last), or the number of elements above "
         "valid_thresh",
-    .inputs = {"data"},
     .attrs = kMakeLossAttrs,
     .params = paramsOf<MakeLossParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceIdentity,
-    .flags = {.isConstantInGradcheck = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           if (g.isZero(0)) return g.dx(0, g.emit(kZerosLike, {g.x(0)}));
@@ -150,13 +142,12 @@ constinit const OpDef kMakeLossOutput = {
           g.fused(kBackwardMakeLoss, operands);
         },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)}, {loweredFrom(d)})); },
-    .kernel = copyBytes,
     .impliedLoss =
         [](const KernelCall &call) {
           return makeLossFactor(call.params<MakeLossParams>(), call.in[0].shape, &call.in[0]) * sumLoss(call);
         },
     .ignoresHead = true,
-};
+});
 
 // Has an input only if the count needs it; otherwise only the forward node gives its shape.
 constinit const OpDef kBackwardMakeLoss = {

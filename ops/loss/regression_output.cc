@@ -147,9 +147,7 @@ Value weighted(DecomposeRule &d, Value f, Value label, Regression kind) {
 }
 
 template <Regression R> constexpr OpDef ownGradient(const Names &names) {
-  OpDef op;
-  op.name = names.own;
-  op.summary = names.summary;
+  OpDef op = named({names.own}, names.summary);
   op.inputs = {"data", "label"};
   op.attrs = kRegressionAttrs;
   op.params = paramsOf<RegressionParams>();
@@ -166,9 +164,7 @@ template <Regression R> constexpr OpDef ownGradient(const Names &names) {
 }
 
 template <Regression R> constexpr OpDef mxnetGradient(const Names &names) {
-  OpDef op;
-  op.name = names.mxnet;
-  op.summary = names.mxnetSummary;
+  OpDef op = named({names.mxnet}, names.mxnetSummary);
   op.inputs = {"label", "y"};
   op.outputs = {"ddata", "dlabel"};
   op.attrs = kRegressionAttrs;
@@ -192,10 +188,7 @@ template <Regression R> constexpr OpDef mxnetGradient(const Names &names) {
 /// y = x. Logistic regression replaces what follows from that.
 template <Regression R, const OpDef &Gradient, const OpDef &HostGradient>
 constexpr OpDef regressionOutput(StringRef name, StringRef alias, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.aliases = {alias};
-  op.summary = summary;
+  OpDef op = named({name, alias}, summary);
   op.inputs = {"data", "label"};
   op.attrs = kRegressionAttrs;
   op.params = paramsOf<RegressionParams>();

@@ -18,6 +18,7 @@
 #include "ops/elementwise/formula.h"
 #include "ops/kit/kernel_dispatch.h"
 #include "ops/kit/loops.h"
+#include "ops/kit/op_def.h"
 
 #include <algorithm>
 #include <array>
@@ -194,10 +195,7 @@ template <auto F, size_t NumStates>
 constexpr OpDef stepOp(NameList names, llvm::StringRef summary, NameList inputs, llvm::ArrayRef<AttrSpec> attrs,
                        llvm::ArrayRef<Domain> domains = {}) {
   static_assert(NumStates <= kMaxStates);
-  OpDef op;
-  op.name = names.names[0];
-  op.aliases = NameList(names.names + 1, names.count - 1);
-  op.summary = summary;
+  OpDef op = named(names, summary);
   op.inputs = Ports(inputs, nullptr);
   op.attrs = attrs;
   op.params = paramsOf<StepParams>();

@@ -7,7 +7,6 @@
 #include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
 #include "ops/kit/kernel_dispatch.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 #include "ops/kit/strided_walk.h"
 #include "ops/random/dropout.h"

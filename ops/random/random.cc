@@ -74,10 +74,7 @@ template <class D> void decomposeLike(DecomposeRule &d) { d.y(0, d.emit(kCastLik
 
 /// The fields shared by operators that draw from D.
 template <class D> constexpr OpDef drawing(NameList names, StringRef summary, ArrayRef<AttrSpec> attrs) {
-  OpDef op;
-  op.name = names.names[0];
-  op.aliases = NameList(names.names + 1, names.count - 1);
-  op.summary = summary;
+  OpDef op = named(names, summary);
   op.attrs = attrs;
   op.params = paramsOf<P>();
   op.check = std::is_same_v<D, Uniform> ? checkUniform : checkNormal;

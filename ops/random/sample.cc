@@ -115,10 +115,7 @@ template <class D> void sampleGradient(GradRule &g) {
 }
 
 template <class D> constexpr OpDef sampling(NameList names, StringRef summary, NameList inputs) {
-  OpDef op;
-  op.name = names.names[0];
-  op.aliases = NameList(names.names + 1, names.count - 1);
-  op.summary = summary;
+  OpDef op = named(names, summary);
   op.inputs = Ports(inputs, nullptr);
   op.outputs = {"output", "noise"};
   op.visibleOutputs = [](const NodeKind &) { return 1u; };

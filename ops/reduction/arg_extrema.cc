@@ -99,9 +99,7 @@ template <const OpDef &Extremum> void decomposeArg(DecomposeRule &d) {
 }
 
 template <auto isBetter, const OpDef &Extremum> constexpr OpDef argExtremum(StringRef name, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = named({name}, summary);
   op.inputs = {"data"};
   op.attrs = kArgAttrs;
   op.params = paramsOf<ArgParams>();

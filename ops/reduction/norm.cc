@@ -6,7 +6,6 @@
 #include "ir/rules/inference.h"
 #include "ops/kit/attrs.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/grouped_loops.h"

@@ -10,7 +10,6 @@
 #include "ir/rules/inference.h"
 #include "ops/control/scan_builder.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/grouped_loops.h"
 #include "ops/shape/axes.h"
@@ -137,8 +136,7 @@ Attrs productAttrs(RuleContext &r, size_t numArgs) {
 
 // The gradient toward a direction has dy in place of that direction.
 void differentiateProducts(GradRule &g) {
-  SmallVector<Value, 8> operands;
-  for (size_t i = 0; i < g.numInputs(); ++i) operands.push_back(g.x(i));
+  SmallVector<Value, 8> operands(g.operands());
   operands.push_back(g.dy(0));
   if (g.wants(0)) g.dx(0, g.emit(kProductGradient, operands, productAttrs(g, operands.size())));
   for (size_t l = 1; l < g.numInputs(); ++l) {

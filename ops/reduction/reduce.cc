@@ -10,7 +10,6 @@
 #include "ops/kit/attrs.h"
 #include "ops/kit/broadcast_loops.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/reduce_axes.h"
 #include "ops/shape/axes.h"
@@ -25,14 +24,17 @@ struct AxisParams {
 };
 constexpr AttrSpec kAxisAttrs[] = {ofAxis(required<&AxisParams::axis>("axis", "the axis the vector runs along"))};
 
-void sumKernel(const KernelCall &call) {
+// Input 0 summed down to the shape `part`: that of the output, perhaps with more axes of one element.
+void sumTo(const KernelCall &call, Dims part) {
   if (!call.wants(0)) return;
-  DimsBuffer part = keptShape(call.params<ReduceParams>(), call.in[0].shape);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    sumOnto<T>(call.out[0].as<T>(), part, call.in[0].shape, call.in, [](const T *v) { return v[0]; });
+    sumOnto<T>(call.out[0].as<T>(), part, call.in[0].shape, call.in[0], [](const T *v) { return v[0]; });
   });
 }
+
+void sumKernel(const KernelCall &call) { sumTo(call, keptShape(call.params<ReduceParams>(), call.in[0].shape)); }
+void sumLikeKernel(const KernelCall &call) { sumTo(call, call.out[0].shape); }
 
 void meanKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
@@ -54,15 +56,6 @@ void repeatHeadKernel(const KernelCall &call, bool isMean) {
     using T = decltype(zero);
     const T count = isMean && dy.size() > 0 ? static_cast<T>(call.out[0].size() / dy.size()) : T(1);
     mapBroadcast<T>(call.out[0], dy, [&](const T *v) { return v[0] / count; });
-  });
-}
-
-// Input 0 summed down to the shape of the output.
-void sumLikeKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    sumOnto<T>(call.out[0].as<T>(), call.out[0].shape, call.in[0].shape, call.in[0], [](const T *v) { return v[0]; });
   });
 }
 
@@ -128,23 +121,16 @@ constinit const OpDef kMean =
                       });
 
 // dv = dy, repeated to the shape of v
-constinit const OpDef kSumLike = {
+constinit const OpDef kSumLike = linearInFirst<kBroadcastLike>({
     .name = "_sum_like",
     .summary = "v summed over the axes along which x would be repeated to its shape: undoes a broadcast",
     .inputs = {"v", "x"},
     .shape = sumLikeShape,
-    .ignored = {1},
-    .stopped = {1},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)}));
-          g.noGrad(1);
-        },
     .primitive = {.onnx = "Shape, Shape, Equal, Not, NonZero, ReduceSum, Reshape",
                   .c = "y[j] += v[i]; a repeated axis of y has step 0"},
     .kernel = sumLikeKernel,
-};
+});
 
 namespace {
 
@@ -193,7 +179,7 @@ void broadcastLikeShape(ShapeInference &s) {
 }  // namespace
 
 // dv = dy summed over the repeated axes. Unlike in MXNet, operands may differ in rank if no axes are given.
-constinit const OpDef kBroadcastLike = {
+constinit const OpDef kBroadcastLike = asMovement({
     .name = "broadcast_like",
     .summary = "lhs repeated to the shape of rhs",
     .inputs = {"lhs", "rhs"},
@@ -202,8 +188,6 @@ constinit const OpDef kBroadcastLike = {
     .check = checkBroadcastLike,
     .shape = broadcastLikeShape,
     .ignored = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           // MXNet sums with its reduction kernel, whose attributes must state that the axes are kept.
@@ -214,13 +198,9 @@ constinit const OpDef kBroadcastLike = {
                   .c = "y[i] = x[j]; a repeated axis of x has step 0"},
     .kernel =
         [](const KernelCall &call) {
-          if (!call.wants(0)) return;
-          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            mapBroadcast<T>(call.out[0], call.in[0], [](const T *v) { return v[0]; });
-          });
+          if (call.wants(0)) repeatTo(call.out[0], call.in[0]);
         },
-};
+});
 
 // dv = dy summed over every other axis
 constinit const OpDef kBroadcastAxisLike = {
@@ -268,11 +248,7 @@ constinit const OpDef kBroadcastAxisLike = {
           DimsBuffer part(shape.size(), 1);
           const size_t axis = *normalizeAxis(call.params<AxisParams>().axis, shape.size());
           part[axis] = shape[axis];
-          const TensorRef vector{call.in[0].data, call.in[0].dtype, part};
-          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            mapBroadcast<T>(call.out[0], vector, [](const T *v) { return v[0]; });
-          });
+          repeatTo(call.out[0], {call.in[0].data, call.in[0].dtype, part});
         },
 };
 

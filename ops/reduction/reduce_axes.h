@@ -3,9 +3,9 @@
 #pragma once
 
 #include "ir/op/attr_spec.h"
-#include "ir/op/op.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/attrs.h"
+#include "ops/kit/op_def.h"
 
 #include <optional>
 
@@ -36,9 +36,7 @@ DimsBuffer keptShape(const ReduceParams &params, Dims whole);
 
 /// The common part of the definitions of reductions, and of their fused gradients; callers add rules and kernels.
 constexpr OpDef reduction(llvm::StringRef name, llvm::StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = named({name}, summary);
   op.inputs = {"data"};
   op.attrs = kReduceAttrs;
   op.params = paramsOf<ReduceParams>();
@@ -47,9 +45,7 @@ constexpr OpDef reduction(llvm::StringRef name, llvm::StringRef summary) {
   return op;
 }
 constexpr OpDef reductionGradient(llvm::StringRef name, llvm::StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = named({name}, summary);
   op.attrs = kReduceAttrs;
   op.params = paramsOf<ReduceParams>();
   op.flags.isBackward = true;

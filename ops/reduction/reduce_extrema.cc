@@ -6,7 +6,6 @@
 #include "ir/rules/grad_rule.h"
 #include "ir/rules/inference.h"
 #include "ops/kit/families.h"
-#include "ops/kit/op_def.h"
 #include "ops/kit/pieces.h"
 #include "ops/kit/primitives.h"
 #include "ops/reduction/grouped_loops.h"
@@ -153,11 +152,7 @@ constinit const OpDef kRepeatAxesLike = {
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
           const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
-          const TensorRef v{call.in[0].data, call.in[0].dtype, part};
-          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-            using T = decltype(zero);
-            mapBroadcast<T>(call.out[0], v, [](const T *value) { return value[0]; });
-          });
+          repeatTo(call.out[0], {call.in[0].data, call.in[0].dtype, part});
         },
 };
 

@@ -93,23 +93,17 @@ struct LastSteps {
   }
 };
 
-void lastKernel(const KernelCall &call) {
+// Copies the last steps of the data or, in the gradient, to them.
+template <bool isForward> void copyLast(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const LastSteps of(call.in[0].shape, call.params<SequenceParams>().axis);
+  const LastSteps of((isForward ? call.in[0] : call.out[0]).shape, call.params<SequenceParams>().axis);
   const size_t bytes = dtypeBytes(call.out[0].dtype), row = static_cast<size_t>(of.inner) * bytes;
-  for (int64_t n = 0; n < of.batch; ++n)
-    std::memcpy(call.out[0].as<char>() + static_cast<size_t>(n) * row,
-                call.in[0].as<const char>() + static_cast<size_t>(of.at(call, n)) * bytes, row);
-}
-
-void lastBackward(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const LastSteps of(call.out[0].shape, call.params<SequenceParams>().axis);
-  const size_t bytes = dtypeBytes(call.out[0].dtype), row = static_cast<size_t>(of.inner) * bytes;
-  writeZeros(call);
-  for (int64_t n = 0; n < of.batch; ++n)
-    std::memcpy(call.out[0].as<char>() + static_cast<size_t>(of.at(call, n)) * bytes,
-                call.in[0].as<const char>() + static_cast<size_t>(n) * row, row);
+  if (!isForward) writeZeros(call);
+  for (int64_t n = 0; n < of.batch; ++n) {
+    const size_t whole = static_cast<size_t>(of.at(call, n)) * bytes, last = static_cast<size_t>(n) * row;
+    std::memcpy(call.out[0].as<char>() + (isForward ? last : whole),
+                call.in[0].as<const char>() + (isForward ? whole : last), row);
+  }
 }
 
 // True where an element of `data` belongs to the last step of its sequence.
@@ -146,46 +140,44 @@ void decomposeLastBackward(DecomposeRule &d) {
   d.y(0, d.emit(kWhere, {isLastStep(d, data), dy, d.emit(kZerosLike, {dy})}));
 }
 
-void keepType(DTypeInference &t) { t.sameInOut(0, 0); }
+// Operators of data and the lengths of sequences.
+constexpr OpDef ofSequences(OpDef op) {
+  op.params = paramsOf<SequenceParams>();
+  op.dtype = [](DTypeInference &t) { t.sameInOut(0, 0); };
+  op.stopped = {1};
+  op.kernelTypes = kFloatingAndIntegers;
+  op.domains = kDomains;
+  return op;
+}
 
 extern const OpDef kSequenceLast, kSequenceReverse, kBackwardSequenceLast, kBackwardSequenceReverse;
 
-constinit const OpDef kSequenceLast = {
+constinit const OpDef kSequenceLast = ofSequences({
     .name = "SequenceLast",
     .summary = "y[n,…] = x[sequence_length[n] − 1,n,…], the last step of every sequence; with axis 1 time is the "
                "second axis",
     .inputs = {{"data", "sequence_length"}, numInputs},
     .attrs = kLastAttrs,
-    .params = paramsOf<SequenceParams>(),
     .shape = [](ShapeInference &s) { relateLast(s, true); },
-    .dtype = keepType,
-    .stopped = {1},
     .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .domains = kDomains,
     .gradient = byHead<kBackwardSequenceLast>,
     .decompose = decomposeLast,
-    .kernel = lastKernel,
-};
+    .kernel = copyLast<true>,
+});
 
 // Its adjoint extracts the last steps of the head gradient.
-constinit const OpDef kBackwardSequenceLast = {
+constinit const OpDef kBackwardSequenceLast = ofSequences({
     .name = "_backward_SequenceLast",
     .summary = "gradient of SequenceLast: dx = dy at the last step of every sequence, zeros elsewhere",
     .inputs = {{"ograd", "sequence_length"}, numInputs},
     .outputs = {"data_grad"},
     .attrs = kLastAttrs,
-    .params = paramsOf<SequenceParams>(),
     .shape = [](ShapeInference &s) { relateLast(s, false); },
-    .dtype = keepType,
-    .stopped = {1},
     .flags = {.isBackward = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .domains = kDomains,
     .gradient = byHead<kSequenceLast>,
     .decompose = decomposeLastBackward,
-    .kernel = lastBackward,
-};
+    .kernel = copyLast<false>,
+});
 
 void relateReverse(ShapeInference &s) {
   s.sameInOut(0, 0);
@@ -216,46 +208,31 @@ void reverseKernel(const KernelCall &call) {
   }
 }
 
-constinit const OpDef kSequenceReverse = {
+constinit const OpDef kSequenceReverse = ofSequences({
     .name = "SequenceReverse",
     .summary = "y[t,n,…] = x[l − 1 − t,n,…] where t < l = sequence_length[n], else x[t,n,…]",
     .inputs = {{"data", "sequence_length"}, numInputs},
     .attrs = kReverseAttrs,
-    .params = paramsOf<SequenceParams>(),
     .shape = relateReverse,
-    .dtype = keepType,
-    .stopped = {1},
     .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .domains = kDomains,
     .gradient = byHead<kBackwardSequenceReverse>,
     .primitive = {.onnx = "Cast, Max, Min, ReverseSequence; without lengths: Slice",
                   .c = "y[t,n,i] = x[t < len[n] ? len[n]-1-t : t, n, i]"},
     .kernel = reverseKernel,
-};
+});
 
-constinit const OpDef kBackwardSequenceReverse = {
+constinit const OpDef kBackwardSequenceReverse = ofSequences({
     .name = "_backward_SequenceReverse",
     .summary = "gradient of SequenceReverse: dy in reverse",
     .inputs = {{"ograd", "sequence_length"}, numInputs},
     .outputs = {"data_grad"},
     .attrs = kReverseAttrs,
-    .params = paramsOf<SequenceParams>(),
     .shape = relateReverse,
-    .dtype = keepType,
-    .stopped = {1},
     .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .domains = kDomains,
     .gradient = byHead<kSequenceReverse>,
-    .decompose =
-        [](DecomposeRule &d) {
-          SmallVector<Value, 2> operands = {d.x(0)};
-          if (d.numInputs() > 1) operands.push_back(d.x(1));
-          d.y(0, d.emit(kSequenceReverse, operands, d.attrs()));
-        },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSequenceReverse, d.operands(), d.attrs())); },
     .kernel = reverseKernel,
-};
+});
 
 }  // namespace
 

@@ -233,9 +233,7 @@ template <bool hasLengths> Domain domainOfOperand(const NodeKind &kind, size_t i
 
 /// A gradient operator, with or without an input of lengths.
 template <bool hasLengths> constexpr OpDef backward(StringRef name, StringRef summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = named({name}, summary);
   op.inputs = {{}, [](const NodeKind &kind) { return numBackwardInputs(kind) + hasLengths; }, true};
   op.outputs = {kGradients, numGradients};
   op.attrs = kAttrs;

@@ -52,8 +52,6 @@ void maskShape(ShapeInference &s) {
   s.setOut(0, dims);
 }
 
-void maskDType(DTypeInference &t) { t.sameInOut(0, 0); }
-
 void maskWith(const KernelCall &call, double value) {
   if (!call.wants(0)) return;
   const Dims dims = call.out[0].shape;
@@ -101,21 +99,25 @@ Value maskHeads(GradRule &g) {
   return g.emit(kSequenceMask, {g.dy(0), g.x(1)}, g.context().attrs(ArrayRef<AttrText>(attrs)));
 }
 
+constexpr OpDef masking(OpDef op) {
+  op.attrs = kMaskAttrs;
+  op.params = paramsOf<SequenceMaskParams>();
+  op.check = checkMask;
+  op.shape = maskShape;
+  op.dtype = [](DTypeInference &t) { t.sameInOut(0, 0); };
+  op.inplace = kInplaceFirst;
+  op.stopped = {1};
+  op.domains = kMaskDomains;
+  return op;
+}
+
 // Linear in dy; the mask does not depend on it.
-constinit const OpDef kBackwardSequenceMask = {
+constinit const OpDef kBackwardSequenceMask = masking({
     .name = "_backward_SequenceMask",
     .summary = "gradient of SequenceMask: dx = dy within a sequence, 0 beyond its end",
     .inputs = {{"ograd", "sequence_length"}, numSequenceInputs},
     .outputs = {"data_grad"},
-    .attrs = kMaskAttrs,
-    .params = paramsOf<SequenceMaskParams>(),
-    .check = checkMask,
-    .shape = maskShape,
-    .dtype = maskDType,
-    .inplace = kInplaceFirst,
-    .stopped = {1},
     .flags = {.isBackward = true},
-    .domains = kMaskDomains,
     .gradient =
         [](GradRule &g) {
           if (g.numInputs() > 1) g.noGrad(1);
@@ -123,22 +125,14 @@ constinit const OpDef kBackwardSequenceMask = {
         },
     .decompose = [](DecomposeRule &d) { decomposeMask(d, 0); },
     .kernel = [](const KernelCall &call) { maskWith(call, 0); },
-};
+});
 
-constinit const OpDef kSequenceMask = {
+constinit const OpDef kSequenceMask = masking({
     .name = "SequenceMask",
     .aliases = {"_npx_sequence_mask"},
     .summary = "y[t,n,…] = x[t,n,…] where t < sequence_length[n], else value; with axis 1 time is the second axis",
     .inputs = {{"data", "sequence_length"}, numSequenceInputs},
-    .attrs = kMaskAttrs,
-    .params = paramsOf<SequenceMaskParams>(),
-    .check = checkMask,
-    .shape = maskShape,
-    .dtype = maskDType,
-    .inplace = kInplaceFirst,
-    .stopped = {1},
     .kernelTypes = kFloatingAndIntegers,
-    .domains = kMaskDomains,
     .gradient =
         [](GradRule &g) {
           if (g.numInputs() == 1) return g.dx(0, g.fused(kBackwardSequenceMask, {g.dy(0)}));
@@ -147,7 +141,7 @@ constinit const OpDef kSequenceMask = {
         },
     .decompose = [](DecomposeRule &d) { decomposeMask(d, d.params<SequenceMaskParams>().value); },
     .kernel = [](const KernelCall &call) { maskWith(call, call.params<SequenceMaskParams>().value); },
-};
+});
 
 }  // namespace
 

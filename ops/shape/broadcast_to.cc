@@ -95,39 +95,33 @@ void sumBack(GradRule &g) {
 }  // namespace
 
 // dx = Σ dy over the repeated axes
-constinit const OpDef kBroadcastAxis = {
+constinit const OpDef kBroadcastAxis = asMovementOfData({
     .name = "broadcast_axis",
     .aliases = {"broadcast_axes"},
     .summary = "data with axes of one element repeated to given lengths",
-    .inputs = {"data"},
     .attrs = kBroadcastAxisAttrs,
     .params = paramsOf<BroadcastAxisParams>(),
     .check = checkBroadcastAxis,
     .shape = broadcastAxisShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = sumBack,
     .primitive = {.onnx = "Expand", .c = "y[i] = x[j]; a repeated axis of x has step 0"},
     .kernel = gatherKernel<repeatedView>,
-};
+});
 
 namespace {
 
 // dx = Σ dy over the repeated axes
-constinit const OpDef kBroadcastTo = {
+constinit const OpDef kBroadcastTo = asMovementOfData({
     .name = "broadcast_to",
     .aliases = {"_npi_broadcast_to"},
     .summary = "data with axes of one element repeated to a given shape",
-    .inputs = {"data"},
     .attrs = kBroadcastToAttrs,
     .params = paramsOf<BroadcastToParams>(),
     .shape = broadcastToShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = sumBack,
     .primitive = {.onnx = "Expand", .c = "y[i] = x[j]; a repeated axis of x has step 0"},
     .kernel = gatherKernel<repeatedView>,
-};
+});
 
 }  // namespace
 

@@ -188,12 +188,6 @@ void concatPartKernel(const KernelCall &call) {
   copyRows(call.in[0], call.out[0], axis, from, false);
 }
 
-SmallVector<Value, 8> operands(RuleContext &r) {
-  SmallVector<Value, 8> values;
-  for (size_t i = 0; i < r.numInputs(); ++i) values.push_back(r.x(i));
-  return values;
-}
-
 Attrs concatAttrs(RuleContext &r) {
   const ConcatParams &params = r.params<ConcatParams>();
   return r.context().attrs(ArrayRef<AttrText>{{"num_args", r.number(params.numArgs)}, {"dim", r.number(params.dim)}});
@@ -202,7 +196,7 @@ Attrs concatAttrs(RuleContext &r) {
 extern const OpDef kBackwardConcat, kConcatPart;
 
 void concatGradient(GradRule &g) {
-  SmallVector<Value, 8> values = operands(g);
+  SmallVector<Value, 8> values(g.operands());
   values.insert(values.begin(), g.dy(0));
   g.fused(kBackwardConcat, values);
 }
@@ -210,7 +204,7 @@ void concatGradient(GradRule &g) {
 }  // namespace
 
 // dxi = the part of dy that xi became
-constinit const OpDef kConcat = {
+constinit const OpDef kConcat = asMovement({
     .name = "Concat",
     .aliases = {"concat", "_sparse_concat"},
     .summary = "the inputs joined along one axis",
@@ -218,16 +212,14 @@ constinit const OpDef kConcat = {
     .attrs = kConcatAttrs,
     .params = paramsOf<ConcatParams>(),
     .shape = concatShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = concatGradient,
     .primitive = {.onnx = "Concat", .c = "memcpy of each part, row by row"},
     .kernel = concatKernel,
-};
+});
 
 namespace {
 
-constinit const OpDef kRnnParamConcat = {
+constinit const OpDef kRnnParamConcat = asMovement({
     .name = "_rnn_param_concat",
     .aliases = {"_npi_rnn_param_concat"},
     .summary =
@@ -236,12 +228,10 @@ constinit const OpDef kRnnParamConcat = {
     .attrs = kConcatAttrs,
     .params = paramsOf<ConcatParams>(),
     .shape = paramConcatShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = concatGradient,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kConcat, operands(d), concatAttrs(d))); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kConcat, d.operands(), concatAttrs(d))); },
     .kernel = concatKernel,
-};
+});
 
 // Bounds of the parts along the axis, from 0 up to the end of the last part before one of unknown size.
 SmallVector<int64_t, 8> knownBounds(DecomposeRule &d, size_t numParts) {
@@ -290,14 +280,13 @@ constinit const OpDef kBackwardConcat = {
     .decompose =
         [](DecomposeRule &d) {
           const ConcatParams &params = d.params<ConcatParams>();
-          const SmallVector<Value, 8> values = operands(d);
           const SmallVector<int64_t, 8> bounds = knownBounds(d, numParts(d.kind()));
           for (int64_t i = 0; i < params.numArgs; ++i) {
             if (!d.wants(i)) continue;
             // A node for each part that reads all of them would be quadratic.
             Value part = partAt(d, static_cast<size_t>(i), bounds);
             if (!part.isValid())
-              part = d.emit(kConcatPart, values, d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}}));
+              part = d.emit(kConcatPart, d.operands(), d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}}));
             d.y(i, part);
           }
         },
@@ -326,7 +315,7 @@ void cutOut(DecomposeRule &d) {
 }
 
 // ddy = zeros joined with the gradient of the part in its place
-constinit const OpDef kConcatPart = {
+constinit const OpDef kConcatPart = asMovement({
     .name = "_concat_part",
     .summary = "the part of v that x[index] would become if the x were joined along dim; their contents are not read",
     .inputs = {{}, numPartsAndHead, true},
@@ -336,8 +325,6 @@ constinit const OpDef kConcatPart = {
     .shape = concatPartShape,
     .ignored = isBesideHead,
     .stopped = isBesideHead,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           const int64_t index = g.params<ConcatParams>().index;
@@ -350,7 +337,7 @@ constinit const OpDef kConcatPart = {
         },
     .decompose = cutOut,
     .kernel = concatPartKernel,
-};
+});
 
 }  // namespace
 

@@ -122,7 +122,7 @@ void restoreWindow(DecomposeRule &d) {
 extern const OpDef kCrop, kBackwardCrop;
 
 // dx = zeros with dy in the place of the window, dlike = 0
-constinit const OpDef kCrop = {
+constinit const OpDef kCrop = asMovement({
     .name = "Crop",
     .summary = "a window of data (N, C, H, W): y[n, c, i, j] = x[n, c, offset0 + i, offset1 + j]",
     .inputs = {{"data", "crop_like"}, numInputs},
@@ -132,12 +132,10 @@ constinit const OpDef kCrop = {
     .shape = cropShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCrop, {g.dy(0)}); },
     .decompose = cutWindow,
     .kernel = gatherKernel<cropView>,
-};
+});
 
 // Its adjoint cuts the window of dy's size.
 constinit const OpDef kBackwardCrop = {

@@ -92,33 +92,27 @@ void decomposeSpace(DecomposeRule &d) {
 
 extern const OpDef kSpaceToDepth;
 
-constinit const OpDef kDepthToSpace = {
+constinit const OpDef kDepthToSpace = asMovementOfData({
     .name = "depth_to_space",
     .summary = "y[n,c,h·b + i,w·b + j] = x[n,(i·b + j)·C + c,h,w], b the block size, C the channels of y",
-    .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<BlockParams>(),
     .shape = [](ShapeInference &s) { relateShapes(s, true); },
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kSpaceToDepth, {g.dy(0)}); },
     .decompose = decomposeDepth,
     .kernel = gatherKernel<depthView>,
-};
+});
 
-constinit const OpDef kSpaceToDepth = {
+constinit const OpDef kSpaceToDepth = asMovementOfData({
     .name = "space_to_depth",
     .summary = "y[n,(i·b + j)·C + c,h,w] = x[n,c,h·b + i,w·b + j], b the block size, C the channels of x",
-    .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<BlockParams>(),
     .shape = [](ShapeInference &s) { relateShapes(s, false); },
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kDepthToSpace, {g.dy(0)}); },
     .decompose = decomposeSpace,
     .kernel = gatherKernel<spaceView>,
-};
+});
 
 }  // namespace
 

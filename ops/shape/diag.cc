@@ -148,20 +148,17 @@ extern const OpDef kBackwardDiag;
 
 }  // namespace
 
-constinit const OpDef kDiag = {
+constinit const OpDef kDiag = asMovementOfData({
     .name = "diag",
     .summary = "y[…,i] = x[…] at (i, i + k) of two axes, or the matrix with a vector on its diagonal k",
-    .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<DiagParams>(),
     .shape = diagShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardDiag, {g.dy(0)}); },
     .primitive = {.onnx = "Shape, Range, GatherND; of a vector: ConstantOfShape, ScatterND",
                   .c = "y[i] = x[i * n + i + k]; of a vector: y[i * n + i + k] = x[i] among zeros"},
     .kernel = diagKernel,
-};
+});
 
 namespace {
 

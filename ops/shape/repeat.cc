@@ -176,36 +176,30 @@ void sumOfTiles(DecomposeRule &d) {
 }  // namespace
 
 // dx = Σ of dy over the copies of each element
-constinit const OpDef kRepeat = {
+constinit const OpDef kRepeat = asMovementOfData({
     .name = "repeat",
     .aliases = {"_np_repeat"},
     .summary = "every element `repeats` times in a row: y[..., i, ...] = x[..., i / repeats, ...]",
-    .inputs = {"data"},
     .attrs = kRepeatAttrs,
     .params = paramsOf<RepeatParams>(),
     .shape = repeatShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardRepeat, {g.dy(0)}); },
     .decompose = repeatByReshaping,
     .kernel = gatherKernel<repeatView>,
-};
+});
 
 // dx = Σ of dy over the copies of each element
-constinit const OpDef kTile = {
+constinit const OpDef kTile = asMovementOfData({
     .name = "tile",
     .aliases = {"_npi_tile"},
     .summary = "copies of data side by side: y[..., i, ...] = x[..., i mod n, ...]",
-    .inputs = {"data"},
     .attrs = kTileAttrs,
     .params = paramsOf<TileParams>(),
     .shape = tileShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardTile, {g.dy(0)}); },
     .primitive = {.onnx = "Tile", .c = "y[i] = x[i mod n], axis by axis"},
     .kernel = gatherKernel<tileView>,
-};
+});
 
 namespace {
 

@@ -272,83 +272,72 @@ extern const OpDef kBackwardReshape, kBackwardSqueeze;
 }  // namespace
 
 // dx = dy in the shape of x
-constinit const OpDef kReshape = {
+constinit const OpDef kReshape = asMovementOfData({
     .name = "Reshape",
     .aliases = {"reshape"},
     .summary = "the elements of data in another shape",
-    .inputs = {"data"},
     .attrs = kReshapeAttrs,
     .params = paramsOf<ReshapeParams>(),
     .shape = reshapeShape,
     .inplace = kInplaceIdentity,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
     .primitive = {.onnx = "Reshape", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
-};
+});
 
 // dx = dy in the shape of x
-constinit const OpDef kExpandDims = {
+constinit const OpDef kExpandDims = asMovementOfData({
     .name = "expand_dims",
     .aliases = {"_npi_expand_dims"},
     .summary = "data with one more axis of one element",
-    .inputs = {"data"},
     .attrs = kExpandDimsAttrs,
     .params = paramsOf<ExpandDimsParams>(),
     .shape = expandDimsShape,
     .inplace = kInplaceIdentity,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
     .primitive = {.onnx = "Unsqueeze", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
-};
+});
 
 // dx = dy in the shape of x
-constinit const OpDef kSqueeze = {
+constinit const OpDef kSqueeze = asMovementOfData({
     .name = "squeeze",
     .aliases = {"_np_squeeze"},
     .summary = "data without axes of one element",
-    .inputs = {"data"},
     .attrs = kSqueezeAttrs,
     .params = paramsOf<SqueezeParams>(),
     .shape = squeezeShape,
     .inplace = kInplaceIdentity,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSqueeze, {g.dy(0)}); },
     .primitive = {.onnx = "Squeeze", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
-};
+});
 
 namespace {
 
-constinit const OpDef kBackwardReshape = {
+constinit const OpDef kBackwardReshape = asMovement({
     .name = "_backward_reshape",
     .summary = "gradient of Reshape and expand_dims: dx has the elements of dy",
     .inputs = {"dy"},
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = copyBytes,
-};
+});
 
-constinit const OpDef kBackwardSqueeze = {
+constinit const OpDef kBackwardSqueeze = asMovement({
     .name = "_backward_squeeze",
     .summary = "gradient of squeeze: dx has the elements of dy",
     .inputs = {"dy"},
     .attrs = kSqueezeAttrs,
     .params = paramsOf<SqueezeParams>(),
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = copyBytes,
-};
+});
 
 }  // namespace
 

@@ -77,7 +77,7 @@ void flattenShape(ShapeInference &s) {
 }  // namespace
 
 // dlhs = dy in the shape of lhs
-constinit const OpDef kReshapeLike = {
+constinit const OpDef kReshapeLike = asMovement({
     .name = "reshape_like",
     .aliases = {"_npx_reshape_like"},
     .summary = "the elements of lhs in the shape of rhs, or a range of lhs's axes replaced by a range of rhs's",
@@ -88,8 +88,6 @@ constinit const OpDef kReshapeLike = {
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .inplace = kInplaceIdentity,
     .ignored = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.fused(kBackwardCopy, {g.dy(0)});
@@ -97,22 +95,19 @@ constinit const OpDef kReshapeLike = {
         },
     .primitive = {.onnx = "Shape, Slice, Concat, Reshape", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
-};
+});
 
 // dx = dy in the shape of x
-constinit const OpDef kFlatten = {
+constinit const OpDef kFlatten = asMovementOfData({
     .name = "Flatten",
     .aliases = {"flatten", "_npx_batch_flatten"},
     .summary = "x as a matrix: (d0, d1, d2, ...) becomes (d0, d1 * d2 * ...)",
-    .inputs = {"data"},
     .shape = flattenShape,
     .inplace = kInplaceIdentity,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCopy, {g.dy(0)}); },
     .primitive = {.onnx = "Flatten", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
-};
+});
 
 constinit const OpFamily kShapeOpsFamily = kOps<kReshapeLike, kFlatten>;
 

@@ -254,39 +254,33 @@ extern const OpDef kBackwardSlice, kBackwardSliceAxis, kBackwardSliceLike;
 }  // namespace
 
 // dx = zeros with dy in the place of the part
-constinit const OpDef kSlice = {
+constinit const OpDef kSlice = asMovementOfData({
     .name = "slice",
     .aliases = {"crop", "_sparse_slice", "_npi_slice", "_npx_slice"},
     .summary = "data[begin:end:step] as in Python, axis by axis",
-    .inputs = {"data"},
     .attrs = kSliceAttrs,
     .params = paramsOf<SliceParams>(),
     .check = checkSlice,
     .shape = [](ShapeInference &s) { relateSlice(s, {0}, {0, true}); },
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSlice, {g.dy(0)}); },
     .primitive = {.onnx = "Slice", .c = "y[i] = x[begin + step * i], axis by axis"},
     .kernel = gatherKernel<sliceView>,
-};
+});
 
 // dx = zeros with dy in the place of the part
-constinit const OpDef kSliceAxis = {
+constinit const OpDef kSliceAxis = asMovementOfData({
     .name = "slice_axis",
     .summary = "data[begin:end] along one axis",
-    .inputs = {"data"},
     .attrs = kSliceAxisAttrs,
     .params = paramsOf<SliceAxisParams>(),
     .shape = sliceAxisShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceAxis, {g.dy(0)}); },
     .decompose = sliceOneAxis,
     .kernel = gatherKernel<sliceAxisView>,
-};
+});
 
 // dx = zeros with dy in the place of the part, dlike = 0
-constinit const OpDef kSliceLike = {
+constinit const OpDef kSliceLike = asMovement({
     .name = "slice_like",
     .summary = "the first elements of data along some axes, as many as shape_like has",
     .inputs = {"data", "shape_like"},
@@ -295,12 +289,10 @@ constinit const OpDef kSliceLike = {
     .shape = sliceLikeShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceLike, {g.dy(0)}); },
     .primitive = {.onnx = "Shape, Gather, Slice", .c = "y[i] = x[i], axis by axis"},
     .kernel = gatherKernel<sliceLikeView>,
-};
+});
 
 namespace {
 

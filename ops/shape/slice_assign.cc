@@ -68,7 +68,7 @@ void decomposeAssignScalar(DecomposeRule &d) {
 
 extern const OpDef kSliceAssignScalar;
 
-constinit const OpDef kSliceAssign = {
+constinit const OpDef kSliceAssign = asMovement({
     .name = "_slice_assign",
     .aliases = {"_crop_assign", "_npi_slice_assign"},
     .summary = "lhs with lhs[begin:end:step] = rhs, as in Python axis by axis",
@@ -83,8 +83,6 @@ constinit const OpDef kSliceAssign = {
           s.sameInOut(0, 0);
         },
     .inplace = kInplaceFirst,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           if (g.wants(0)) g.dx(0, g.emit(kSliceAssignScalar, SmallVector<Value, 1>{g.dy(0)}, g.attrs()));
@@ -92,7 +90,7 @@ constinit const OpDef kSliceAssign = {
         },
     .decompose = decomposeAssign,
     .kernel = assignKernel,
-};
+});
 
 constinit const OpDef kSliceAssignScalar = {
     .name = "_slice_assign_scalar",

@@ -177,12 +177,6 @@ void joinKernel(const KernelCall &call) {
     scatterView(call.out[0], call.in[i], partView(*call.kind, call.out[0].shape, i));
 }
 
-SmallVector<Value, 8> heads(GradRule &g) {
-  SmallVector<Value, 8> values;
-  for (size_t i = 0; i < g.numOutputs(); ++i) values.push_back(g.dy(i));
-  return values;
-}
-
 // Gradient of joining heads.
 template <const OpDef &Split> void splitHead(GradRule &g) {
   const Value parts = g.emit(Split, g.dy(0), g.attrs());
@@ -262,46 +256,40 @@ extern const OpDef kBackwardSliceChannel, kBackwardStack, kBackwardSplitV2;
 int64_t splitAxis(const NodeKind &kind) { return kind.params<SplitParams>().axis; }
 
 // dx = the dyi joined along the axis
-constinit const OpDef kSliceChannel = {
+constinit const OpDef kSliceChannel = asMovementOfData({
     .name = "SliceChannel",
     .aliases = {"split"},
     .summary = "data cut into num_outputs parts of equal length along one axis",
-    .inputs = {"data"},
     .outputs = {{}, numParts, true},
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = splitShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, heads(g)); },
+    .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, g.headGradients()); },
     .decompose = [](DecomposeRule &d) { cut(d, d.params<SplitParams>().squeezeAxis); },
     .kernel = splitKernel,
-};
+});
 
 namespace {
 
 // dx = the dyi joined along the axis
-constinit const OpDef kSplitV2 = {
+constinit const OpDef kSplitV2 = asMovementOfData({
     .name = "_split_v2",
     .aliases = {"_npi_split"},
     .summary = "data cut along one axis, at indices or into sections of almost equal length",
-    .inputs = {"data"},
     .outputs = {{}, numParts, true},
     .attrs = kSplitV2Attrs,
     .params = paramsOf<SplitParams>(),
     .check = checkSplitV2,
     .shape = splitShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.fused(kBackwardSplitV2, heads(g)); },
+    .gradient = [](GradRule &g) { g.fused(kBackwardSplitV2, g.headGradients()); },
     .decompose = cutUnevenly,
     .kernel = splitKernel,
-};
+});
 
 }  // namespace
 
 // dxi = part i of dy along the axis
-constinit const OpDef kStack = {
+constinit const OpDef kStack = asMovement({
     .name = "stack",
     .aliases = {"_npi_stack"},
     .summary = "the inputs, all of one shape, joined along a new axis",
@@ -309,41 +297,37 @@ constinit const OpDef kStack = {
     .attrs = kStackAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = stackShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardStack, {g.dy(0)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, joined(d, true)); },
     .kernel = joinKernel,
-};
+});
 
 namespace {
 
-constinit const OpDef kBackwardSliceChannel = {
+constinit const OpDef kBackwardSliceChannel = asMovement({
     .name = "_backward_SliceChannel",
     .summary = "gradient of SliceChannel: dx = the heads joined along the axis",
     .inputs = {{}, numParts, true},
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .gradient = splitHead<kSliceChannel>,
     .decompose = [](DecomposeRule &d) { d.y(0, joined(d, d.params<SplitParams>().squeezeAxis)); },
     .kernel = joinKernel,
-};
+});
 
-constinit const OpDef kBackwardSplitV2 = {
+constinit const OpDef kBackwardSplitV2 = asMovement({
     .name = "_split_v2_backward",
     .summary = "gradient of _split_v2: dx = the heads joined along the axis",
     .inputs = {{}, numParts, true},
     .attrs = kSplitV2Attrs,
     .params = paramsOf<SplitParams>(),
     .check = checkSplitV2,
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .gradient = splitHead<kSplitV2>,
     .decompose = [](DecomposeRule &d) { d.y(0, joined(d, d.params<SplitParams>().squeezeAxis)); },
     .kernel = joinKernel,
-};
+});
 
 constinit const OpDef kBackwardStack = {
     .name = "_backward_stack",
@@ -354,7 +338,7 @@ constinit const OpDef kBackwardStack = {
     .params = paramsOf<SplitParams>(),
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kStack, heads(g), g.attrs())); },
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kStack, g.headGradients(), g.attrs())); },
     .decompose = [](DecomposeRule &d) { cut(d, true); },
     .kernel = splitKernel,
 };

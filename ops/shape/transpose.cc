@@ -136,16 +136,13 @@ void swapByTransposing(DecomposeRule &d) {
 }  // namespace
 
 // dx = dy transposed back
-constinit const OpDef kTranspose = {
+constinit const OpDef kTranspose = asMovementOfData({
     .name = "transpose",
     .aliases = {"_np_transpose"},
     .summary = "data with its axes in another order: y[i0, i1, ...] = x[i] where axis axes[k] of x has index ik",
-    .inputs = {"data"},
     .attrs = kTransposeAttrs,
     .params = paramsOf<TransposeParams>(),
     .shape = transposeShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           Dims axes = g.params<TransposeParams>().axes;
@@ -155,38 +152,34 @@ constinit const OpDef kTranspose = {
         },
     .primitive = {.onnx = "Transpose", .c = "y[i] = x[j], j the offset with permuted steps"},
     .kernel = gatherKernel<transposeView>,
-};
+});
 
 // dx = dy with the same axes swapped
-constinit const OpDef kSwapAxis = {
+constinit const OpDef kSwapAxis = asMovementOfData({
     .name = "SwapAxis",
     .aliases = {"swapaxes", "_npi_swapaxes"},
     .summary = "data with two axes swapped",
-    .inputs = {"data"},
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSwapAxis, {g.dy(0)}); },
     .decompose = swapByTransposing,
     .kernel = gatherKernel<swapAxisView>,
-};
+});
 
 namespace {
 
-constinit const OpDef kBackwardSwapAxis = {
+constinit const OpDef kBackwardSwapAxis = asMovement({
     .name = "_backward_SwapAxis",
     .summary = "gradient of SwapAxis: dx = dy with the same axes swapped",
     .inputs = {"dy"},
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSwapAxis, d.x(0), d.attrs())); },
     .kernel = gatherKernel<swapAxisView>,
-};
+});
 
 }  // namespace
 
@@ -243,35 +236,31 @@ void reverseBySlicing(DecomposeRule &d) {
 }  // namespace
 
 // dx = dy reversed along the same axes
-constinit const OpDef kReverse = {
+constinit const OpDef kReverse = asMovementOfData({
     .name = "reverse",
     .aliases = {"flip", "_npi_flip"},
     .summary = "data with the order of elements reversed along axes: y[..., i, ...] = x[..., n - 1 - i, ...]",
-    .inputs = {"data"},
     .attrs = kReverseAttrs,
     .params = paramsOf<ReverseParams>(),
     .shape = reverseShape,
-    .flags = {.movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReverse, {g.dy(0)}); },
     .decompose = reverseBySlicing,
     .kernel = gatherKernel<reverseView>,
-};
+});
 
 namespace {
 
-constinit const OpDef kBackwardReverse = {
+constinit const OpDef kBackwardReverse = asMovement({
     .name = "_backward_reverse",
     .summary = "gradient of reverse: dx = dy reversed along the same axes",
     .inputs = {"dy"},
     .attrs = kReverseAttrs,
     .params = paramsOf<ReverseParams>(),
     .shape = reverseShape,
-    .flags = {.isBackward = true, .movesElements = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .flags = {.isBackward = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReverse, d.x(0), d.attrs())); },
     .kernel = gatherKernel<reverseView>,
-};
+});
 
 }  // namespace
 

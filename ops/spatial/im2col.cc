@@ -216,9 +216,7 @@ void decomposeToForwardImage(DecomposeRule &d) {
 
 constexpr OpDef windowOp(StringRef name, StringRef summary, ArrayRef<AttrSpec> attrs,
                          Error (*check)(const OpDef &, void *)) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
+  OpDef op = named({name}, summary);
   op.inputs = {"data"};
   op.attrs = attrs;
   op.params = paramsOf<WindowParams>();

@@ -86,8 +86,9 @@ template <class T> void spreadEvenly(const PoolGeometry &g, const PoolingParams 
              [&](const PoolWindow &w, int64_t) { return static_cast<double>(dy[w.output]) / divisor(p, w); });
 }
 
-size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
-  return poolSums(geometryOf(paramsOf(kind), data.shape, output.shape)) * sizeof(double);
+// For operators that write the gradient of the data.
+size_t scratchBytes(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+  return poolSums(geometryOf(paramsOf(kind), out[0].shape, in[0].shape)) * sizeof(double);
 }
 
 // Positions of x and y among the inputs of the fused gradient.
@@ -155,10 +156,29 @@ void runSpread(const KernelCall &call) {
 
 extern const OpDef kPoolGather, kPoolScatter, kPoolingGrad, kBackwardPooling;
 
+// Inputs are the head gradient and the data, in the shape of which the output is.
+void likeData(ShapeInference &s) {
+  relatePoolShapes(s, 1, 0);
+  s.sameInOut(1, 0);
+}
+
+// dx = Adjoint(dy, data); none for the data
+template <const OpDef &Adjoint> void byAdjoint(GradRule &g) {
+  g.dx(0, g.emit(Adjoint, {g.dy(0), g.x(1)}, g.attrs()));
+  g.noGrad(1);
+}
+
+constexpr OpDef pooling(OpDef op) {
+  op.attrs = kPoolingAttrs;
+  op.params = gradc::paramsOf<PoolingParams>();
+  op.check = checkPooling;
+  return op;
+}
+
 }  // namespace
 
 // y = the reduction of each window
-constinit const OpDef kPooling = {
+constinit const OpDef kPooling = pooling({
     .name = "Pooling",
     .aliases = {"_npx_pooling"},
     .summary = "y = max, mean, sum or (Σ xᵖ)^(1/p) of the elements of each window; padding takes no part but in the "
@@ -166,9 +186,6 @@ constinit const OpDef kPooling = {
     .inputs = {"data"},
     .outputs = {{"output", "workspace"}, [](const NodeKind &k) { return hasWorkspace(k) ? 2u : 1u; }},
     .visibleOutputs = [](const NodeKind &) { return 1u; },
-    .attrs = kPoolingAttrs,
-    .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
           relatePoolShapes(s, 0, std::nullopt);
@@ -190,7 +207,7 @@ constinit const OpDef kPooling = {
                   .c = "y[n,c,p] = x[n,c,i] > y[n,c,p] ? x[n,c,i] : y[n,c,p], or += x[n,c,i]"},
     .kernel = [](const KernelCall &call) { pool(call, call.in[0]); },
     .piece = [](const PieceCall &call) { pool(call, call.base[0]); },
-};
+});
 
 namespace {
 
@@ -210,15 +227,12 @@ Value decomposeNorm(DecomposeRule &d, const Attrs &sumAttrs) {
 }
 
 // MXNet's fused gradient. Inputs dy, x, y; of max pooling with a workspace dy, its zero gradient, x, y, workspace.
-constinit const OpDef kBackwardPooling = {
+constinit const OpDef kBackwardPooling = pooling({
     .name = "_backward_Pooling",
     .summary = "gradient of Pooling: dy goes to the first maximum of its window, or to all elements evenly, or by "
                "xᵖ⁻¹/yᵖ⁻¹",
     .inputs = {{}, [](const NodeKind &k) { return hasWorkspace(k) ? 5u : 3u; }, true},
     .outputs = {"data_grad"},
-    .attrs = kPoolingAttrs,
-    .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
           const size_t data = dataInput(s.kind());
@@ -248,23 +262,15 @@ constinit const OpDef kBackwardPooling = {
         },
     .kernel = [](const KernelCall &call) { poolBackward(call, call.in); },
     .piece = [](const PieceCall &call) { poolBackward(call, call.base); },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
-};
+    .workspace = scratchBytes,
+});
 
 // dx = adjoint of mean or sum pooling; of x only the shape is used
-constinit const OpDef kPoolingGrad = {
+constinit const OpDef kPoolingGrad = pooling({
     .name = "_pooling_grad",
     .summary = "dx[i] = Σ of dy/size over the windows that hold i (avg) or of dy (sum), in the shape of x",
     .inputs = {"ograd", "data"},
-    .attrs = kPoolingAttrs,
-    .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkPooling,
-    .shape =
-        [](ShapeInference &s) {
-          relatePoolShapes(s, 1, 0);
-          s.sameInOut(1, 0);
-        },
+    .shape = likeData,
     .ignored = {1},
     .stopped = {1},
     .gradient =
@@ -277,18 +283,14 @@ constinit const OpDef kPoolingGrad = {
                  "Slice, Pad",
          .c = "dx[n,c,i] += dy[n,c,p] / size[p]"},
     .kernel = runSpread,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
-};
+    .workspace = scratchBytes,
+});
 
 // y = v at the maxima of x
-constinit const OpDef kPoolGather = {
+constinit const OpDef kPoolGather = pooling({
     .name = "_pool_gather",
     .summary = "y = v at the position of the first maximum of x in each window; 0 for an empty window",
     .inputs = {"values", "data"},
-    .attrs = kPoolingAttrs,
-    .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
           s.sameInIn(0, 1);
@@ -296,44 +298,28 @@ constinit const OpDef kPoolGather = {
           s.sameInIn(0, 1);
         },
     .stopped = {1},
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kPoolScatter, {g.dy(0), g.x(1)}, g.attrs()));
-          g.noGrad(1);
-        },
+    .gradient = byAdjoint<kPoolScatter>,
     .primitive = {.onnx = "MaxPool, whose Indices count in the whole tensor; Reshape, Gather",
                   .c = "y[n,c,p] = v[n,c,argmax[n,c,p]]"},
     .kernel = [](const KernelCall &call) { runGather(call, call.in[1]); },
     .piece = [](const PieceCall &call) { runGather(call, call.base[1]); },
-};
+});
 
 // dx = dy put back at the maxima of x
-constinit const OpDef kPoolScatter = {
+constinit const OpDef kPoolScatter = pooling({
     .name = "_pool_scatter",
     .summary = "dx[i] = Σ of dy over the windows whose first maximum of x is at i",
     .inputs = {"ograd", "data"},
-    .attrs = kPoolingAttrs,
-    .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkPooling,
-    .shape =
-        [](ShapeInference &s) {
-          relatePoolShapes(s, 1, 0);
-          s.sameInOut(1, 0);
-        },
+    .shape = likeData,
     .stopped = {1},
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kPoolGather, {g.dy(0), g.x(1)}, g.attrs()));
-          g.noGrad(1);
-        },
+    .gradient = byAdjoint<kPoolGather>,
     .primitive = {.onnx = "MaxPool, whose Indices count in the whole tensor; Reshape, Reshape, ConstantOfShape, "
                           "ScatterElements(reduction=add), Reshape",
                   .c = "dx[n,c,argmax[n,c,p]] += dy[n,c,p]"},
     .kernel = [](const KernelCall &call) { runScatter(call, call.in[1]); },
     .piece = [](const PieceCall &call) { runScatter(call, call.base[1]); },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
-                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
-};
+    .workspace = scratchBytes,
+});
 
 }  // namespace
 

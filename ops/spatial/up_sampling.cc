@@ -356,9 +356,7 @@ constinit const OpDef kBackwardUpSampling = {
     .gradient =
         [](GradRule &g) {
           if (isBilinear(g.kind())) return bilinearSecondOrder(g);
-          SmallVector<Value, 4> heads;
-          for (size_t i = 0; i < g.numOutputs(); ++i) heads.push_back(g.dy(i));
-          g.dx(0, g.emit(kUpSampling, heads, g.attrs()));
+          g.dx(0, g.emit(kUpSampling, g.headGradients(), g.attrs()));
         },
     .decompose = decomposeBackward,
     .kernel = gather,
