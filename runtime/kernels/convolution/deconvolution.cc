@@ -1,7 +1,6 @@
 // Deconvolution and its gradients. With C the convolution from images of y to images of x: y = Cᵀ(x, w), dx = C(dy, w),
 // and dw is that of C with the images exchanged. float32 over one or two spatial axes uses oneDNN, everything else
 // products of gathered matrices. Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/deconvolution.h"
 #include "ops/spatial/up_sampling.h"
@@ -9,6 +8,7 @@
 #include "runtime/kernels/convolution/convolution_steps.h"
 #include "runtime/kernels/convolution/deconvolution.h"
 #include "runtime/kernels/convolution/gemm_convolution.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/matrix/column_sums.h"
@@ -192,22 +192,18 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
 };
 
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const ConvGeometry &g, const Ports &at) {
-  std::unique_ptr<PreparedKernel> kernel;
   const ConvGeometry first = g.channelsLast ? withChannelsFirst(g) : g;
   auto isOther = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
   const bool isMoved = any_of(site.in, isOther) || any_of(site.out, isOther);
-  if (!isFloatingKernelType(site.in[0].dtype) || (g.channelsLast && isMoved)) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) {
+  if (g.channelsLast && isMoved) return nullptr;
+  return ofFloatingType(site.in[0].dtype, [&](auto zero) -> std::unique_ptr<PreparedKernel> {
     using T = decltype(zero);
-    if (!GemmConvolution<T>(first).isPossible()) return;
+    if (!GemmConvolution<T>(first).isPossible()) return nullptr;
     auto made = std::make_unique<DeconvolutionKernel<T>>(site, first, at);
-    if (isMoved && !made->isComplete()) return;
-    kernel = std::move(made);
-    if (g.channelsLast)
-      kernel =
-          aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(first, first.out, first.in, at), site.threads);
+    if (isMoved && !made->isComplete()) return nullptr;
+    if (!g.channelsLast) return made;
+    return aroundChannelsFirst<T>(std::move(made), channelsLastOperands(first, first.out, first.in, at), site.threads);
   });
-  return kernel;
 }
 
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const Ports &at) {

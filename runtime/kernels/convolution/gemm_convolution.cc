@@ -2,9 +2,9 @@
 #include "runtime/kernels/convolution/gemm_convolution.h"
 
 #include "ir/tensor/dim.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/spatial/convolution.h"
 #include "ops/spatial/convolution_kernel.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/threads.h"
 #include "runtime/kernels/matrix/column_sums.h"
 #include "runtime/kernels/matrix/gemm.h"
@@ -204,10 +204,10 @@ void transposeAll(const T *from, T *to, int64_t count, int64_t rows, int64_t col
               });
 }
 
-template <class T> class AroundChannelsFirst : public PreparedKernel {
+template <class T> class AroundChannelsFirst : public ThreadedKernel {
  public:
   AroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel, ChannelsLastOperands operands, unsigned threads)
-      : kernel(std::move(kernel)), operands(std::move(operands)), threads(threads) {}
+      : ThreadedKernel(threads), kernel(std::move(kernel)), operands(std::move(operands)) {}
 
   void run(const KernelCall &call) override {
     llvm::SmallVector<TensorRef, 4> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
@@ -249,7 +249,6 @@ template <class T> class AroundChannelsFirst : public PreparedKernel {
 
   std::unique_ptr<PreparedKernel> kernel;
   ChannelsLastOperands operands;
-  unsigned threads;
 };
 
 }  // namespace
@@ -288,63 +287,33 @@ template class GemmConvolution<double>;
 namespace fast {
 namespace {
 
-template <class T> class GemmConvolutionForward : public PreparedKernel {
+/// Computes those outputs among the ports that the node has and that are requested.
+template <class T> class GemmConvolutionKernel : public PreparedKernel {
  public:
-  explicit GemmConvolutionForward(const ConvGeometry &g) : maps(g) {}
+  GemmConvolutionKernel(const ConvGeometry &g, const ConvolutionPorts &at)
+      : maps(g), output(channelsOf(g.out, false)), at(at) {}
   void run(const KernelCall &call) override {
-    maps.forward(call.in[0].as<const T>(), call.in[1].as<const T>(),
-                 call.in.size() == 3 ? call.in[2].as<const T>() : nullptr, call.out[0].as<T>(),
-                 static_cast<T *>(call.workspace));
-  }
-  size_t workspaceBytes() const override { return maps.bytes(); }
-
- private:
-  GemmConvolution<T> maps;
-};
-
-template <class T> class GemmConvolutionBackward : public PreparedKernel {
- public:
-  explicit GemmConvolutionBackward(const ConvGeometry &g) : maps(g), output(channelsOf(g.out, false)) {}
-  void run(const KernelCall &call) override {
-    const T *dy = call.in[0].as<const T>();
-    T *columns = static_cast<T *>(call.workspace);
-    if (call.wants(0)) maps.dataGrad(dy, Layout::Plain, call.in[2].as<const T>(), call.out[0].as<T>(), columns);
-    if (call.wants(1)) maps.weightGrad(dy, Layout::Plain, call.in[1].as<const T>(), call.out[1].as<T>(), columns);
-    if (call.out.size() == 3 && call.wants(2)) sumPerChannel(output, dy, call.out[2].as<T>());
+    auto in = [&](int8_t port) {
+      const size_t i = static_cast<size_t>(port);  // of kNone, beyond all operands
+      return i < call.in.size() ? call.in[i].as<T>() : nullptr;
+    };
+    auto out = [&](int8_t port) {
+      const size_t o = static_cast<size_t>(port);
+      return o < call.out.size() && call.wants(o) ? call.out[o].as<T>() : nullptr;
+    };
+    T *const columns = static_cast<T *>(call.workspace), *const x = in(at.x), *const w = in(at.w),
+             *const dy = in(at.dy);
+    if (T *y = out(at.y)) maps.forward(x, w, in(at.b), y, columns);
+    if (T *dx = out(at.dx)) maps.dataGrad(dy, Layout::Plain, w, dx, columns);
+    if (T *dw = out(at.dw)) maps.weightGrad(dy, Layout::Plain, x, dw, columns);
+    if (T *db = out(at.db)) sumPerChannel(output, static_cast<const T *>(dy), db);
   }
   size_t workspaceBytes() const override { return maps.bytes(); }
 
  private:
   GemmConvolution<T> maps;
   ChannelView output;
-};
-
-// Inputs dy, w, (x).
-template <class T> class DataGradKernel : public PreparedKernel {
- public:
-  explicit DataGradKernel(const ConvGeometry &g) : maps(g) {}
-  void run(const KernelCall &call) override {
-    maps.dataGrad(call.in[0].as<const T>(), Layout::Plain, call.in[1].as<const T>(), call.out[0].as<T>(),
-                  static_cast<T *>(call.workspace));
-  }
-  size_t workspaceBytes() const override { return maps.bytes(); }
-
- private:
-  GemmConvolution<T> maps;
-};
-
-// Inputs dy, x, (w).
-template <class T> class WeightGradKernel : public PreparedKernel {
- public:
-  explicit WeightGradKernel(const ConvGeometry &g) : maps(g) {}
-  void run(const KernelCall &call) override {
-    maps.weightGrad(call.in[0].as<const T>(), Layout::Plain, call.in[1].as<const T>(), call.out[0].as<T>(),
-                    static_cast<T *>(call.workspace));
-  }
-  size_t workspaceBytes() const override { return maps.bytes(); }
-
- private:
-  GemmConvolution<T> maps;
+  ConvolutionPorts at;
 };
 
 /// Without the outputs that are not requested.
@@ -354,39 +323,36 @@ ConvolutionPorts requested(const KernelSite &site, ConvolutionPorts at) {
   return at;
 }
 
-template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const ConvolutionPorts &at) {
   const ConvGeometry own = convolutionGeometry(*site.kind, data, output);
   const ConvGeometry g = own.channelsLast ? withChannelsFirst(own) : own;
-  std::unique_ptr<PreparedKernel> kernel;
   auto isMoved = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
-  if (llvm::any_of(site.in, isMoved) || llvm::any_of(site.out, isMoved)) return kernel;
-  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) {
+  if (llvm::any_of(site.in, isMoved) || llvm::any_of(site.out, isMoved)) return nullptr;
+  return ofFloatingType(site.in[0].dtype, [&](auto zero) -> std::unique_ptr<PreparedKernel> {
     using T = decltype(zero);
-    if (!GemmConvolution<T>(g).isPossible()) return;
-    kernel = std::make_unique<Kernel<T>>(g);
-    if (own.channelsLast)
-      kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(g, g.in, g.out, requested(site, at)),
-                                      site.threads);
+    if (!GemmConvolution<T>(g).isPossible()) return nullptr;
+    auto made = std::make_unique<GemmConvolutionKernel<T>>(g, at);
+    if (!own.channelsLast) return made;
+    return aroundChannelsFirst<T>(std::move(made), channelsLastOperands(g, g.in, g.out, requested(site, at)),
+                                  site.threads);
   });
-  return kernel;
 }
 
 }  // namespace
 
 std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site) {
-  return make<GemmConvolutionForward>(site, site.in[0].shape, site.out[0].shape, {.x = 0, .w = 1, .y = 0});
+  return make(site, site.in[0].shape, site.out[0].shape, {.x = 0, .w = 1, .b = 2, .y = 0});
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site) {
-  return make<GemmConvolutionBackward>(site, site.in[1].shape, site.in[0].shape,
-                                       {.x = 1, .w = 2, .dy = 0, .dx = 0, .dw = 1});
+  return make(site, site.in[1].shape, site.in[0].shape, {.x = 1, .w = 2, .dy = 0, .dx = 0, .dw = 1, .db = 2});
 }
+// Inputs dy, w, (x).
 std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site) {
-  return make<DataGradKernel>(site, site.in[2].shape, site.in[0].shape, {.w = 1, .dy = 0, .dx = 0});
+  return make(site, site.in[2].shape, site.in[0].shape, {.w = 1, .dy = 0, .dx = 0});
 }
+// Inputs dy, x, (w).
 std::unique_ptr<PreparedKernel> gemmConvolutionWeightGrad(const KernelSite &site) {
-  return make<WeightGradKernel>(site, site.in[1].shape, site.in[0].shape, {.x = 1, .dy = 0, .dw = 0});
+  return make(site, site.in[1].shape, site.in[0].shape, {.x = 1, .dy = 0, .dw = 0});
 }
 
 }  // namespace fast

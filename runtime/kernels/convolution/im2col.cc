@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // fewer elements are not worth a second thread
 
-template <class T> class ToColumns : public PreparedKernel {
+template <class T> class ToColumns : public ThreadedKernel {
  public:
   explicit ToColumns(const KernelSite &site)
-      : windows(columnWindows(*site.kind, site.in[0].shape)), threads(site.threads) {}
+      : ThreadedKernel(site.threads), windows(columnWindows(*site.kind, site.in[0].shape)) {}
 
   void run(const KernelCall &call) override {
     const int64_t grain = std::max<int64_t>(kGrain / windows.positions, 1);
@@ -26,7 +26,6 @@ template <class T> class ToColumns : public PreparedKernel {
 
  private:
   ColumnWindows windows;
-  unsigned threads;
 };
 
 template <class T> class ToImage : public PreparedKernel {

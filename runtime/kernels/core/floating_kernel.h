@@ -5,13 +5,17 @@
 
 namespace gradc::fast {
 
-/// A `Kernel<T>` made of the arguments, where T is the floating `type`; null for other types, which the reference
-/// kernel computes.
+/// What `make` returns for a zero of the floating `type`; null for other types, which the reference kernel computes.
+template <class Make> std::unique_ptr<PreparedKernel> ofFloatingType(DType type, Make make) {
+  if (type == DType::Float32) return make(float{0});
+  if (type == DType::Float64) return make(double{0});
+  return nullptr;
+}
+
+/// A `Kernel<T>` made of the arguments, where T is the floating `type`; null for other types.
 template <template <class> class Kernel, class... Args>
 std::unique_ptr<PreparedKernel> floatingKernel(DType type, const Args &...args) {
-  if (type == DType::Float32) return std::make_unique<Kernel<float>>(args...);
-  if (type == DType::Float64) return std::make_unique<Kernel<double>>(args...);
-  return nullptr;
+  return ofFloatingType(type, [&](auto zero) { return std::make_unique<Kernel<decltype(zero)>>(args...); });
 }
 
 }  // namespace gradc::fast

@@ -65,14 +65,20 @@ class PreparedKernel {
   virtual bool isFast() const { return true; }
 };
 
-/// One that takes parts, and divides their elements among threads.
-class PartwiseKernel : public PreparedKernel {
+/// One that divides its work among threads.
+class ThreadedKernel : public PreparedKernel {
  public:
-  explicit PartwiseKernel(const KernelSite &site) : threads(site.threads) {}
-  bool takesParts() const final { return true; }
+  explicit ThreadedKernel(unsigned threads) : threads(threads) {}
 
  protected:
   const unsigned threads;
+};
+
+/// One that takes parts, and divides their elements among threads.
+class PartwiseKernel : public ThreadedKernel {
+ public:
+  explicit PartwiseKernel(const KernelSite &site) : ThreadedKernel(site.threads) {}
+  bool takesParts() const final { return true; }
 };
 
 /// Returns null if the node is better left to the reference kernel.

@@ -170,46 +170,21 @@ bool isPlainCondition(const TensorRef &condition, const TensorRef &like) {
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> plusScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return x + s; }>(site);
-}
-std::unique_ptr<PreparedKernel> minusScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return x - s; }>(site);
-}
-std::unique_ptr<PreparedKernel> scalarMinus(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return s - x; }>(site);
-}
-std::unique_ptr<PreparedKernel> timesScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return x * s; }>(site);
-}
-std::unique_ptr<PreparedKernel> overScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return x / s; }>(site);
-}
-std::unique_ptr<PreparedKernel> scalarOver(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return s / x; }>(site);
-}
-std::unique_ptr<PreparedKernel> scalarOverBackward(const KernelSite &site) {
-  return withScalar<[](auto dy, auto x, auto s) {
-    const auto inverse = 1 / x;
-    return dy * (-s * inverse * inverse);
-  }>(site);
-}
+constexpr KernelFactory timesScalar = withScalar<[](auto x, auto s) { return x * s; }>;
+constexpr KernelFactory overScalar = withScalar<[](auto x, auto s) { return x / s; }>;
+constexpr KernelFactory scalarOverBackward = withScalar<[](auto dy, auto x, auto s) {
+  const auto inverse = 1 / x;
+  return dy * (-s * inverse * inverse);
+}>;
 // A NaN on either side is the result.
-std::unique_ptr<PreparedKernel> maximumScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return ((x < s) | (s != s)) ? s : x; }>(site);
-}
-std::unique_ptr<PreparedKernel> maximumScalarBackward(const KernelSite &site) {
-  return withScalar<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>(site);
-}
-std::unique_ptr<PreparedKernel> minimumScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return ((s < x) | (s != s)) ? s : x; }>(site);
-}
-std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site) {
-  return withScalar<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>(site);
-}
-std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site) {
-  return withScalar<[](auto x, auto s) { return s < x ? decltype(x)(1) : decltype(x)(0); }>(site);
-}
+constexpr KernelFactory maximumScalar = withScalar<[](auto x, auto s) { return ((x < s) | (s != s)) ? s : x; }>;
+constexpr KernelFactory maximumScalarBackward =
+    withScalar<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>;
+constexpr KernelFactory minimumScalar = withScalar<[](auto x, auto s) { return ((s < x) | (s != s)) ? s : x; }>;
+constexpr KernelFactory minimumScalarBackward =
+    withScalar<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>;
+constexpr KernelFactory greaterScalar =
+    withScalar<[](auto x, auto s) { return s < x ? decltype(x)(1) : decltype(x)(0); }>;
 
 std::unique_ptr<PreparedKernel> powerScalar(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel = withPower(
@@ -226,42 +201,12 @@ std::unique_ptr<PreparedKernel> powerScalarBackward(const KernelSite &site) {
   return kernel ? std::move(kernel) : sliced(site);
 }
 
-std::unique_ptr<PreparedKernel> clip(const KernelSite &site) { return ofFloating<Clip>(site); }
-std::unique_ptr<PreparedKernel> clipBackward(const KernelSite &site) { return ofFloating<ClipBackward>(site); }
-
-std::unique_ptr<PreparedKernel> negative(const KernelSite &site) {
-  return elementKernel<[](auto x) { return -x; }>(site);
-}
-std::unique_ptr<PreparedKernel> absolute(const KernelSite &site) {
-  return elementKernel<[](auto x) { return std::abs(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> absoluteBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * signOf(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> square(const KernelSite &site) {
-  return elementKernel<[](auto x) { return x * x; }>(site);
-}
-std::unique_ptr<PreparedKernel> squareBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * x * 2; }>(site);
-}
-std::unique_ptr<PreparedKernel> squareRoot(const KernelSite &site) {
-  return elementKernel<[](auto x) { return std::sqrt(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> squareRootBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto y) { return dy * static_cast<decltype(y)>(0.5) / y; }>(site);
-}
-std::unique_ptr<PreparedKernel> reciprocal(const KernelSite &site) {
-  return elementKernel<[](auto x) { return 1 / x; }>(site);
-}
-std::unique_ptr<PreparedKernel> reciprocalBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) {
-    const auto inverse = 1 / x;  // x^2 may be 0 or infinite where x is not
-    return -(dy * (inverse * inverse));
-  }>(site);
-}
-std::unique_ptr<PreparedKernel> logarithmBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy / x; }>(site);
-}
+constexpr KernelFactory squareRootBackward =
+    elementKernel<[](auto dy, auto y) { return dy * static_cast<decltype(y)>(0.5) / y; }>;
+constexpr KernelFactory reciprocalBackward = elementKernel<[](auto dy, auto x) {
+  const auto inverse = 1 / x;  // x^2 may be 0 or infinite where x is not
+  return -(dy * (inverse * inverse));
+}>;
 std::unique_ptr<PreparedKernel> sigmoidBackward(const KernelSite &site) {
   return elementKernel<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
 }
@@ -269,32 +214,20 @@ std::unique_ptr<PreparedKernel> tangentBackward(const KernelSite &site) {
   return elementKernel<[](auto dy, auto y) { return dy * ((1 - y) * (1 + y)); }>(site);
 }
 
-std::unique_ptr<PreparedKernel> divide(const KernelSite &site) {
-  return elementKernel<[](auto a, auto b) { return a / b; }>(site);
-}
-std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site) {
-  return twoOutputs<[](auto dy, auto, auto b) { return dy / b; },
-                    [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>(site);
-}
-std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
-  return twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);
-}
+constexpr KernelFactory divideBackward =
+    twoOutputs<[](auto dy, auto, auto b) { return dy / b; }, [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>;
+constexpr KernelFactory multiplyBackward =
+    twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>;
 // A NaN on either side is the result.
-std::unique_ptr<PreparedKernel> maximum(const KernelSite &site) {
-  return elementKernel<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
-}
-std::unique_ptr<PreparedKernel> minimum(const KernelSite &site) {
-  return elementKernel<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>(site);
-}
+constexpr KernelFactory maximum = elementKernel<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>;
+constexpr KernelFactory minimum = elementKernel<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>;
 // Where the operands are equal, the gradient goes to lhs.
-std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site) {
-  return twoOutputs<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy)(0); },
-                    [](auto dy, auto a, auto b) { return a >= b ? decltype(dy)(0) : dy; }>(site);
-}
-std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site) {
-  return twoOutputs<[](auto dy, auto a, auto b) { return a <= b ? dy : decltype(dy)(0); },
-                    [](auto dy, auto a, auto b) { return a <= b ? decltype(dy)(0) : dy; }>(site);
-}
+constexpr KernelFactory maximumBackward =
+    twoOutputs<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy)(0); },
+               [](auto dy, auto a, auto b) { return a >= b ? decltype(dy)(0) : dy; }>;
+constexpr KernelFactory minimumBackward =
+    twoOutputs<[](auto dy, auto a, auto b) { return a <= b ? dy : decltype(dy)(0); },
+               [](auto dy, auto a, auto b) { return a <= b ? decltype(dy)(0) : dy; }>;
 
 // where, and its gradient.
 std::unique_ptr<PreparedKernel> choose(const KernelSite &site) {
@@ -307,11 +240,11 @@ std::unique_ptr<PreparedKernel> choose(const KernelSite &site) {
 namespace {
 
 constexpr FastKernelRow kRows[] = {
-    {"_backward_abs", absoluteBackward, LayoutRole::Elements},
-    {"_backward_clip", clipBackward, LayoutRole::Elements},
+    {"_backward_abs", elementKernel<[](auto dy, auto x) { return dy * signOf(x); }>, LayoutRole::Elements},
+    {"_backward_clip", ofFloating<ClipBackward>, LayoutRole::Elements},
     {"_backward_div", divideBackward, LayoutRole::Elements},
     {"_backward_div_scalar", overScalar, LayoutRole::Elements},
-    {"_backward_log", logarithmBackward, LayoutRole::Elements},
+    {"_backward_log", elementKernel<[](auto dy, auto x) { return dy / x; }>, LayoutRole::Elements},
     {"_backward_maximum", maximumBackward, LayoutRole::Elements},
     {"_backward_maximum_scalar", maximumScalarBackward, LayoutRole::Elements},
     {"_backward_minimum", minimumBackward, LayoutRole::Elements},
@@ -323,7 +256,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_reciprocal", reciprocalBackward, LayoutRole::Elements},
     {"_backward_sigmoid", sigmoidBackward, LayoutRole::Elements},
     {"_backward_sqrt", squareRootBackward, LayoutRole::Elements},
-    {"_backward_square", squareBackward, LayoutRole::Elements},
+    {"_backward_square", elementKernel<[](auto dy, auto x) { return dy * x * 2; }>, LayoutRole::Elements},
     {"_backward_tanh", tangentBackward, LayoutRole::Elements},
     {"_backward_where", choose, LayoutRole::Elements},
     {"_contrib_backward_gradientmultiplier", timesScalar, LayoutRole::Elements},
@@ -333,19 +266,19 @@ constexpr FastKernelRow kRows[] = {
     {"_maximum_scalar", maximumScalar, LayoutRole::Elements},
     {"_minimum", minimum, LayoutRole::Elements},
     {"_minimum_scalar", minimumScalar, LayoutRole::Elements},
-    {"_minus_scalar", minusScalar, LayoutRole::Elements},
+    {"_minus_scalar", withScalar<[](auto x, auto s) { return x - s; }>, LayoutRole::Elements},
     {"_mul_scalar", timesScalar, LayoutRole::Elements},
-    {"_plus_scalar", plusScalar, LayoutRole::Elements},
+    {"_plus_scalar", withScalar<[](auto x, auto s) { return x + s; }>, LayoutRole::Elements},
     {"_power_scalar", powerScalar, LayoutRole::Elements},
-    {"_rdiv_scalar", scalarOver, LayoutRole::Elements},
-    {"_rminus_scalar", scalarMinus, LayoutRole::Elements},
-    {"abs", absolute, LayoutRole::Elements},
-    {"clip", clip, LayoutRole::Elements},
-    {"elemwise_div", divide, LayoutRole::Elements},
-    {"negative", negative, LayoutRole::Elements},
-    {"reciprocal", reciprocal, LayoutRole::Elements},
-    {"sqrt", squareRoot, LayoutRole::Elements},
-    {"square", square, LayoutRole::Elements},
+    {"_rdiv_scalar", withScalar<[](auto x, auto s) { return s / x; }>, LayoutRole::Elements},
+    {"_rminus_scalar", withScalar<[](auto x, auto s) { return s - x; }>, LayoutRole::Elements},
+    {"abs", elementKernel<[](auto x) { return std::abs(x); }>, LayoutRole::Elements},
+    {"clip", ofFloating<Clip>, LayoutRole::Elements},
+    {"elemwise_div", elementKernel<[](auto a, auto b) { return a / b; }>, LayoutRole::Elements},
+    {"negative", elementKernel<[](auto x) { return -x; }>, LayoutRole::Elements},
+    {"reciprocal", elementKernel<[](auto x) { return 1 / x; }>, LayoutRole::Elements},
+    {"sqrt", elementKernel<[](auto x) { return std::sqrt(x); }>, LayoutRole::Elements},
+    {"square", elementKernel<[](auto x) { return x * x; }>, LayoutRole::Elements},
     {"where", choose, LayoutRole::Elements},
 };
 

@@ -1,7 +1,7 @@
 // Broadcasting arithmetic in which one operand (the whole) has the shape of the result, and its gradient: maps over the
 // whole, and sums down to the other operand (the part). Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
-#include "ops/kit/kernel_dispatch.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/core/part_view.h"
 
@@ -40,9 +40,9 @@ template <class T, class F> void withPair(size_t whole, ArrayRef<TensorRef> two,
   else body(Pair<T, 1>{lhs, rhs});
 }
 
-template <class T, auto F> class BroadcastKernel : public PreparedKernel {
+template <class T, auto F> class BroadcastKernel : public ThreadedKernel {
  public:
-  BroadcastKernel(const Operands &operands, unsigned threads) : operands(operands), threads(threads) {}
+  BroadcastKernel(const Operands &operands, unsigned threads) : ThreadedKernel(threads), operands(operands) {}
 
   void run(const KernelCall &call) override {
     T *y = call.out[0].as<T>();
@@ -54,13 +54,12 @@ template <class T, auto F> class BroadcastKernel : public PreparedKernel {
 
  private:
   Operands operands;
-  unsigned threads;
 };
 
 // Inputs dy[, lhs, rhs]. The gradients sum F0(dy, lhs, rhs) and F1(dy, lhs, rhs), which read only operands that exist.
-template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKernel {
+template <class T, auto F0, auto F1> class BroadcastBackward : public ThreadedKernel {
  public:
-  BroadcastBackward(const Operands &operands, unsigned threads) : operands(operands), threads(threads) {}
+  BroadcastBackward(const Operands &operands, unsigned threads) : ThreadedKernel(threads), operands(operands) {}
 
   void run(const KernelCall &call) override {
     withMissingInputs(call, [&](const KernelCall &filled) { toOperands(filled); });
@@ -88,63 +87,34 @@ template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKe
   }
 
   Operands operands;
-  unsigned threads;
 };
 
 template <auto F> std::unique_ptr<PreparedKernel> forward(const KernelSite &site) {
   const std::optional<Operands> operands = operandsOf(site.out[0], site.in, site.out[0].layout);
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!operands || !isFloatingKernelType(site.out[0].dtype)) return kernel;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<BroadcastKernel<decltype(zero), F>>(*operands, site.threads);
+  if (!operands) return nullptr;
+  return ofFloatingType(site.out[0].dtype, [&](auto zero) {
+    return std::make_unique<BroadcastKernel<decltype(zero), F>>(*operands, site.threads);
   });
-  return kernel;
 }
 
 template <auto F0, auto F1> std::unique_ptr<PreparedKernel> backward(const KernelSite &site) {
   const std::optional<Operands> operands = operandsOf(site.in[0], site.out, site.in[0].layout);
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!operands || !isFloatingKernelType(site.in[0].dtype)) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<BroadcastBackward<decltype(zero), F0, F1>>(*operands, site.threads);
+  if (!operands) return nullptr;
+  return ofFloatingType(site.in[0].dtype, [&](auto zero) {
+    return std::make_unique<BroadcastBackward<decltype(zero), F0, F1>>(*operands, site.threads);
   });
-  return kernel;
 }
 
 constexpr auto kHead = [](auto dy, auto, auto) { return dy; };
 
-std::unique_ptr<PreparedKernel> broadcastAdd(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return a + b; }>(site);
-}
-std::unique_ptr<PreparedKernel> broadcastSubtract(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return a - b; }>(site);
-}
-std::unique_ptr<PreparedKernel> broadcastMultiply(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return a * b; }>(site);
-}
-std::unique_ptr<PreparedKernel> broadcastDivide(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return a / b; }>(site);
-}
-
 // A NaN on either side is the result.
-std::unique_ptr<PreparedKernel> broadcastMaximum(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
-}
-std::unique_ptr<PreparedKernel> broadcastMinimum(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>(site);
-}
+constexpr KernelFactory broadcastMaximum = forward<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>;
+constexpr KernelFactory broadcastMinimum = forward<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>;
 
-std::unique_ptr<PreparedKernel> broadcastAddBackward(const KernelSite &site) { return backward<kHead, kHead>(site); }
-std::unique_ptr<PreparedKernel> broadcastSubtractBackward(const KernelSite &site) {
-  return backward<kHead, [](auto dy, auto, auto) { return -dy; }>(site);
-}
-std::unique_ptr<PreparedKernel> broadcastMultiplyBackward(const KernelSite &site) {
-  return backward<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);
-}
-std::unique_ptr<PreparedKernel> broadcastDivideBackward(const KernelSite &site) {
-  return backward<[](auto dy, auto, auto b) { return dy / b; },
-                  [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>(site);
-}
+constexpr KernelFactory broadcastMultiplyBackward =
+    backward<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>;
+constexpr KernelFactory broadcastDivideBackward =
+    backward<[](auto dy, auto, auto b) { return dy / b; }, [](auto dy, auto a, auto b) { return -dy * (a / b / b); }>;
 // Where the operands are equal, the gradient goes to lhs.
 std::unique_ptr<PreparedKernel> broadcastMaximumBackward(const KernelSite &site) {
   return backward<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy){0}; },
@@ -156,18 +126,18 @@ std::unique_ptr<PreparedKernel> broadcastMinimumBackward(const KernelSite &site)
 }
 
 constexpr FastKernelRow kRows[] = {
-    {"_backward_broadcast_add", broadcastAddBackward, LayoutRole::Same},
+    {"_backward_broadcast_add", backward<kHead, kHead>, LayoutRole::Same},
     {"_backward_broadcast_div", broadcastDivideBackward, LayoutRole::Same},
     {"_backward_broadcast_maximum", broadcastMaximumBackward, LayoutRole::Same},
     {"_backward_broadcast_minimum", broadcastMinimumBackward, LayoutRole::Same},
     {"_backward_broadcast_mul", broadcastMultiplyBackward, LayoutRole::Same},
-    {"_backward_broadcast_sub", broadcastSubtractBackward, LayoutRole::Same},
-    {"broadcast_add", broadcastAdd, LayoutRole::Same},
-    {"broadcast_div", broadcastDivide, LayoutRole::Same},
+    {"_backward_broadcast_sub", backward<kHead, [](auto dy, auto, auto) { return -dy; }>, LayoutRole::Same},
+    {"broadcast_add", forward<[](auto a, auto b) { return a + b; }>, LayoutRole::Same},
+    {"broadcast_div", forward<[](auto a, auto b) { return a / b; }>, LayoutRole::Same},
     {"broadcast_maximum", broadcastMaximum, LayoutRole::Same},
     {"broadcast_minimum", broadcastMinimum, LayoutRole::Same},
-    {"broadcast_mul", broadcastMultiply, LayoutRole::Same},
-    {"broadcast_sub", broadcastSubtract, LayoutRole::Same},
+    {"broadcast_mul", forward<[](auto a, auto b) { return a * b; }>, LayoutRole::Same},
+    {"broadcast_sub", forward<[](auto a, auto b) { return a - b; }>, LayoutRole::Same},
 };
 
 }  // namespace

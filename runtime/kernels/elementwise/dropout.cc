@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kBlock = 512;   // elements of the mask in an array
 constexpr int64_t kGrain = 2048;  // fewer elements are not worth a second thread
 
-template <class T> class DropoutKernel : public PreparedKernel {
+template <class T> class DropoutKernel : public ThreadedKernel {
  public:
-  DropoutKernel(const DropoutAttrs &attrs, unsigned threads) : attrs(attrs), threads(threads) {}
+  DropoutKernel(const DropoutAttrs &attrs, unsigned threads) : ThreadedKernel(threads), attrs(attrs) {}
 
   void run(const KernelCall &call) override {
     parallelFor(threads, call.in[0].size(), kGrain, [&](int64_t begin, int64_t end) {
@@ -49,7 +49,6 @@ template <class T> class DropoutKernel : public PreparedKernel {
   }
 
   DropoutAttrs attrs;
-  unsigned threads;
 };
 
 std::unique_ptr<PreparedKernel> dropout(const KernelSite &site) {

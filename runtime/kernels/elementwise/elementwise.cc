@@ -67,10 +67,6 @@ std::unique_ptr<PreparedKernel> add(const KernelSite &site) {
   return floatingKernel<SumKernel>(site.out[0].dtype, site);
 }
 
-std::unique_ptr<PreparedKernel> subtract(const KernelSite &site) {
-  return elementKernel<[](auto a, auto b) { return a - b; }>(site);
-}
-
 std::unique_ptr<PreparedKernel> multiply(const KernelSite &site) {
   return elementKernel<[](auto a, auto b) { return a * b; }>(site);
 }
@@ -109,7 +105,7 @@ constexpr FastKernelRow kRows[] = {
     {"add_n", add, LayoutRole::Elements},
     {"elemwise_add", add, LayoutRole::Elements},
     {"elemwise_mul", multiply, LayoutRole::Elements},
-    {"elemwise_sub", subtract, LayoutRole::Elements},
+    {"elemwise_sub", elementKernel<[](auto a, auto b) { return a - b; }>, LayoutRole::Elements},
     {"expand_dims", copy, LayoutRole::Plain},
     {"ones_like", fill, LayoutRole::Elements},
     {"relu", relu, LayoutRole::Elements},

@@ -6,6 +6,7 @@
 
 #include "ops/elementwise/activation.h"
 #include "ops/elementwise/formula.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/dnnl/dnnl_descs.h"
 #include "runtime/kernels/elementwise/arithmetic.h"
@@ -50,9 +51,8 @@ template <class T, auto F, auto Any> class CircularKernel : public PartwiseKerne
 };
 
 template <auto F, auto Any> std::unique_ptr<PreparedKernel> circular(const KernelSite &site) {
-  if (site.out[0].dtype == DType::Float32) return std::make_unique<CircularKernel<float, F, Any>>(site);
-  if (site.out[0].dtype == DType::Float64) return std::make_unique<CircularKernel<double, F, Any>>(site);
-  return nullptr;
+  return ofFloatingType(site.out[0].dtype,
+                        [&](auto zero) { return std::make_unique<CircularKernel<decltype(zero), F, Any>>(site); });
 }
 
 class EltwiseKernel : public PreparedKernel {
@@ -86,20 +86,10 @@ constexpr auto kTanh = [](auto x) { return math::tanh(x); };
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) { return elementKernel<kExp>(site); }
-std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::expm1(x); }>(site);
-}
 // Inputs dy, x.
-std::unique_ptr<PreparedKernel> exponentialLessOneBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * math::exp(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> logarithm(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::log(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> logarithmOfOneMore(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::log1p(x); }>(site);
-}
+constexpr KernelFactory exponentialLessOneBackward = elementKernel<[](auto dy, auto x) { return dy * math::exp(x); }>;
+constexpr KernelFactory logarithm = elementKernel<[](auto x) { return math::log(x); }>;
+constexpr KernelFactory logarithmOfOneMore = elementKernel<[](auto x) { return math::log1p(x); }>;
 std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) {
   return byDnnl<kSigmoid>(site, dnnl::algorithm::eltwise_logistic);
 }
@@ -107,51 +97,29 @@ std::unique_ptr<PreparedKernel> tanhKernel(const KernelSite &site) {
   return byDnnl<kTanh>(site, dnnl::algorithm::eltwise_tanh);
 }
 
-std::unique_ptr<PreparedKernel> sine(const KernelSite &site) {
-  return circular<[](auto, auto x) { return math::sin(x); }, [](auto, auto x) { return math::sinOfAny(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> cosine(const KernelSite &site) {
-  return circular<[](auto, auto x) { return math::cos(x); }, [](auto, auto x) { return math::cosOfAny(x); }>(site);
-}
+constexpr KernelFactory sine =
+    circular<[](auto, auto x) { return math::sin(x); }, [](auto, auto x) { return math::sinOfAny(x); }>;
+constexpr KernelFactory cosine =
+    circular<[](auto, auto x) { return math::cos(x); }, [](auto, auto x) { return math::cosOfAny(x); }>;
 // Inputs dy, x.
-std::unique_ptr<PreparedKernel> sineBackward(const KernelSite &site) {
-  return circular<[](auto dy, auto x) { return dy * math::cos(x); },
-                  [](auto dy, auto x) { return dy * math::cosOfAny(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> cosineBackward(const KernelSite &site) {
-  return circular<[](auto dy, auto x) { return dy * -math::sin(x); },
-                  [](auto dy, auto x) { return dy * -math::sinOfAny(x); }>(site);
-}
+constexpr KernelFactory sineBackward =
+    circular<[](auto dy, auto x) { return dy * math::cos(x); }, [](auto dy, auto x) { return dy * math::cosOfAny(x); }>;
+constexpr KernelFactory cosineBackward = circular<[](auto dy, auto x) { return dy * -math::sin(x); },
+                                                  [](auto dy, auto x) { return dy * -math::sinOfAny(x); }>;
 
-std::unique_ptr<PreparedKernel> errorFunction(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::erf(x); }>(site);
-}
 // Inputs dy, x.
-std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) {
-    return dy * (static_cast<decltype(x)>(1.1283791670955125739) * math::expOfNonPositive(-x * x));
-  }>(site);
-}
+constexpr KernelFactory errorFunctionBackward = elementKernel<[](auto dy, auto x) {
+  return dy * (static_cast<decltype(x)>(1.1283791670955125739) * math::expOfNonPositive(-x * x));
+}>;
 
 // Gradients have inputs dy, x.
-std::unique_ptr<PreparedKernel> logSigmoid(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::logSigmoid(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> logSigmoidBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * math::logSigmoidSlope(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> silu(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::silu(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> siluBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * math::siluSlope(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> mish(const KernelSite &site) {
-  return elementKernel<[](auto x) { return math::mish(x); }>(site);
-}
-std::unique_ptr<PreparedKernel> mishBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto x) { return dy * math::mishSlope(x); }>(site);
-}
+constexpr KernelFactory logSigmoid = elementKernel<[](auto x) { return math::logSigmoid(x); }>;
+constexpr KernelFactory logSigmoidBackward =
+    elementKernel<[](auto dy, auto x) { return dy * math::logSigmoidSlope(x); }>;
+constexpr KernelFactory silu = elementKernel<[](auto x) { return math::silu(x); }>;
+constexpr KernelFactory siluBackward = elementKernel<[](auto dy, auto x) { return dy * math::siluSlope(x); }>;
+constexpr KernelFactory mish = elementKernel<[](auto x) { return math::mish(x); }>;
+constexpr KernelFactory mishBackward = elementKernel<[](auto dy, auto x) { return dy * math::mishSlope(x); }>;
 std::unique_ptr<PreparedKernel> gelu(const KernelSite &site) {
   return elementKernel<[](auto x) { return math::gelu(x); }>(site);
 }
@@ -202,9 +170,9 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_silu", siluBackward, LayoutRole::Elements},
     {"_backward_sin", sineBackward, LayoutRole::Elements},
     {"cos", cosine, LayoutRole::Elements},
-    {"erf", errorFunction, LayoutRole::Elements},
-    {"exp", exponential, LayoutRole::Elements},
-    {"expm1", exponentialLessOne, LayoutRole::Elements},
+    {"erf", elementKernel<[](auto x) { return math::erf(x); }>, LayoutRole::Elements},
+    {"exp", elementKernel<kExp>, LayoutRole::Elements},
+    {"expm1", elementKernel<[](auto x) { return math::expm1(x); }>, LayoutRole::Elements},
     {"gelu", gelu, LayoutRole::Elements},
     {"log", logarithm, LayoutRole::Elements},
     {"log1p", logarithmOfOneMore, LayoutRole::Elements},

@@ -30,10 +30,10 @@ template <class F> void mapAll(const ChannelView &view, unsigned threads, F visi
   });
 }
 
-template <class T> class LeakyReluForward : public PreparedKernel {
+template <class T> class LeakyReluForward : public ThreadedKernel {
  public:
   LeakyReluForward(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
-      : attrs(attrs), view(view), threads(threads), slope(static_cast<T>(attrs.slope)) {}
+      : ThreadedKernel(threads), attrs(attrs), view(view), slope(static_cast<T>(attrs.slope)) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>(), *slopes = attrs.type == LeakyType::Prelu ? call.in[1].as<const T>() : &slope;
@@ -47,15 +47,14 @@ template <class T> class LeakyReluForward : public PreparedKernel {
  private:
   LeakyAttrs attrs;
   ChannelView view;
-  unsigned threads;
   T slope;
 };
 
 // Inputs dy, x, [gamma,] y; outputs dx[, dgamma].
-template <class T> class LeakyReluBackward : public PreparedKernel {
+template <class T> class LeakyReluBackward : public ThreadedKernel {
  public:
   LeakyReluBackward(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
-      : attrs(attrs), view(view), threads(threads), slope(static_cast<T>(attrs.slope)) {}
+      : ThreadedKernel(threads), attrs(attrs), view(view), slope(static_cast<T>(attrs.slope)) {}
 
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
@@ -83,15 +82,14 @@ template <class T> class LeakyReluBackward : public PreparedKernel {
 
   LeakyAttrs attrs;
   ChannelView view;
-  unsigned threads;
   T slope;
 };
 
 /// elu and selu: y = scale · (x > 0 ? x : slope · (exp(x) − 1)).
-template <class T> class ExponentialForward : public PreparedKernel {
+template <class T> class ExponentialForward : public ThreadedKernel {
  public:
   ExponentialForward(const LeakyAttrs &attrs, unsigned threads)
-      : slope(static_cast<T>(attrs.slope)), scale(static_cast<T>(attrs.scale)), threads(threads) {}
+      : ThreadedKernel(threads), slope(static_cast<T>(attrs.slope)), scale(static_cast<T>(attrs.scale)) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>(), slope = this->slope, scale = this->scale;
@@ -104,14 +102,13 @@ template <class T> class ExponentialForward : public PreparedKernel {
 
  private:
   T slope, scale;
-  unsigned threads;
 };
 
 // Inputs dy, x, y.
-template <class T> class ExponentialBackward : public PreparedKernel {
+template <class T> class ExponentialBackward : public ThreadedKernel {
  public:
   ExponentialBackward(const LeakyAttrs &attrs, unsigned threads)
-      : scale(static_cast<T>(attrs.scale)), limit(scale * static_cast<T>(attrs.slope)), threads(threads) {}
+      : ThreadedKernel(threads), scale(static_cast<T>(attrs.scale)), limit(scale * static_cast<T>(attrs.slope)) {}
 
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>(), *y = call.in[2].as<const T>();
@@ -125,7 +122,6 @@ template <class T> class ExponentialBackward : public PreparedKernel {
 
  private:
   T scale, limit;
-  unsigned threads;
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {

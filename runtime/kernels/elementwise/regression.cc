@@ -1,7 +1,7 @@
 // Gradients of the regression outputs: the residual times a weight. Tested by
 // tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/regression_output.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/elementwise/element_kernels.h"
 #include "runtime/kernels/elementwise/float_functions.h"
@@ -17,9 +17,9 @@ namespace {
 
 /// dx = Residual(f, label, weight). Inputs f, label; MXNet's operators have inputs label, f, and a second output, the
 /// zero gradient of the label.
-template <class T, auto Residual, bool isMxnets> class ResidualKernel : public PreparedKernel {
+template <class T, auto Residual, bool isMxnets> class ResidualKernel : public ThreadedKernel {
  public:
-  explicit ResidualKernel(const KernelSite &site) : threads(site.threads) {}
+  explicit ResidualKernel(const KernelSite &site) : ThreadedKernel(site.threads) {}
 
   void run(const KernelCall &call) override {
     if (isMxnets && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
@@ -30,19 +30,13 @@ template <class T, auto Residual, bool isMxnets> class ResidualKernel : public P
     T *dx = call.out[0].as<T>();
     mapElements(call.out[0].size(), threads, [=](int64_t i) { dx[i] = Residual(f[i], label[i], weight); });
   }
-
- private:
-  unsigned threads;
 };
 
 template <auto Residual, bool isMxnets> std::unique_ptr<PreparedKernel> residual(const KernelSite &site) {
   const DType type = site.out[0].dtype;
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(type) || any_of(site.in, [&](const TensorRef &in) { return in.dtype != type; }))
-    return kernel;
-  dispatchFloating(
-      type, [&](auto zero) { kernel = std::make_unique<ResidualKernel<decltype(zero), Residual, isMxnets>>(site); });
-  return kernel;
+  if (any_of(site.in, [&](const TensorRef &in) { return in.dtype != type; })) return nullptr;
+  return ofFloatingType(
+      type, [&](auto zero) { return std::make_unique<ResidualKernel<decltype(zero), Residual, isMxnets>>(site); });
 }
 
 constexpr auto kDifference = [](auto f, auto label, auto weight) { return weight * (f - label); };
@@ -51,25 +45,15 @@ constexpr auto kDifferenceOfSigmoid = [](auto x, auto label, auto weight) {
 };
 constexpr auto kSign = [](auto f, auto label, auto weight) { return f > label ? weight : -weight; };
 
-std::unique_ptr<PreparedKernel> linearRegressionGrad(const KernelSite &site) {
-  return residual<kDifference, false>(site);
-}
-std::unique_ptr<PreparedKernel> logisticRegressionGrad(const KernelSite &site) {
-  return residual<kDifferenceOfSigmoid, false>(site);
-}
-std::unique_ptr<PreparedKernel> maeRegressionGrad(const KernelSite &site) { return residual<kSign, false>(site); }
-std::unique_ptr<PreparedKernel> differenceRegressionBackward(const KernelSite &site) {
-  return residual<kDifference, true>(site);
-}
-std::unique_ptr<PreparedKernel> maeRegressionBackward(const KernelSite &site) { return residual<kSign, true>(site); }
+constexpr KernelFactory differenceRegressionBackward = residual<kDifference, true>;
 
 constexpr FastKernelRow kRows[] = {
-    {"_LinearRegressionOutput_grad", linearRegressionGrad, LayoutRole::Plain},
-    {"_LogisticRegressionOutput_grad", logisticRegressionGrad, LayoutRole::Plain},
-    {"_MAERegressionOutput_grad", maeRegressionGrad, LayoutRole::Plain},
+    {"_LinearRegressionOutput_grad", residual<kDifference, false>, LayoutRole::Plain},
+    {"_LogisticRegressionOutput_grad", residual<kDifferenceOfSigmoid, false>, LayoutRole::Plain},
+    {"_MAERegressionOutput_grad", residual<kSign, false>, LayoutRole::Plain},
     {"_backward_linear_reg_out", differenceRegressionBackward, LayoutRole::Plain},
     {"_backward_logistic_reg_out", differenceRegressionBackward, LayoutRole::Plain},
-    {"_backward_mae_reg_out", maeRegressionBackward, LayoutRole::Plain},
+    {"_backward_mae_reg_out", residual<kSign, true>, LayoutRole::Plain},
 };
 
 }  // namespace

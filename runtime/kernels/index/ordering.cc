@@ -63,9 +63,9 @@ template <class E> int64_t ofFirst(ArrayRef<E> a, ArrayRef<E> b, int64_t count) 
   return low;
 }
 
-template <class T> class OrderKernel : public PreparedKernel {
+template <class T> class OrderKernel : public ThreadedKernel {
  public:
-  OrderKernel(const KernelSite &site, const OrderAttrs &order) : order(order), threads(site.threads) {
+  OrderKernel(const KernelSite &site, const OrderAttrs &order) : ThreadedKernel(site.threads), order(order) {
     const AxisRows &rows = order.rows;
     isDivided = rows.count() < threads && rows.length >= kDivided;
     const int64_t perThread = std::max<int64_t>(rows.count() / threads, 1);
@@ -225,16 +225,15 @@ template <class T> class OrderKernel : public PreparedKernel {
   }
 
   OrderAttrs order;
-  unsigned threads;
   bool isFew, isDivided;
   int64_t width, perOuter, blocks, parts;
 };
 
 /// The gradient: zeros, plus dy where elements were taken. Threads divide slices, or positions on the axis; each adds
 /// in order.
-template <class T> class OrderBackward : public PreparedKernel {
+template <class T> class OrderBackward : public ThreadedKernel {
  public:
-  OrderBackward(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}
+  OrderBackward(const KernelSite &site, const AxisRows &rows) : ThreadedKernel(site.threads), rows(rows) {}
 
   void run(const KernelCall &call) override {
     if (!call.wants(0)) return;
@@ -290,7 +289,6 @@ template <class T> class OrderBackward : public PreparedKernel {
   }
 
   AxisRows rows;
-  unsigned threads;
 };
 
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, const OrderAttrs &order) {

@@ -14,9 +14,9 @@ namespace {
 constexpr int64_t kGrain = 1 << 14;  // fewer elements read or written are not worth a second thread
 
 /// pick or batch_take.
-class PickElements : public PreparedKernel {
+class PickElements : public ThreadedKernel {
  public:
-  explicit PickElements(unsigned threads) : threads(threads) {}
+  using ThreadedKernel::ThreadedKernel;
 
   void run(const KernelCall &call) override {
     const TensorRef &x = call.in[0], &y = call.out[0];
@@ -30,14 +30,11 @@ class PickElements : public PreparedKernel {
       });
     });
   }
-
- private:
-  unsigned threads;
 };
 
-class PickBackward : public PreparedKernel {
+class PickBackward : public ThreadedKernel {
  public:
-  explicit PickBackward(unsigned threads) : threads(threads) {}
+  using ThreadedKernel::ThreadedKernel;
 
   void run(const KernelCall &call) override {
     const TensorRef &dy = call.in[0], &dx = call.out[0];
@@ -65,13 +62,11 @@ class PickBackward : public PreparedKernel {
       begin += width;
     }
   }
-
-  unsigned threads;
 };
 
-class OneHot : public PreparedKernel {
+class OneHot : public ThreadedKernel {
  public:
-  explicit OneHot(unsigned threads) : threads(threads) {}
+  using ThreadedKernel::ThreadedKernel;
 
   void run(const KernelCall &call) override {
     const int64_t rows = call.in[0].size(), size = call.out[0].size();
@@ -79,9 +74,6 @@ class OneHot : public PreparedKernel {
     parallelFor(threads, rows, std::max<int64_t>(kGrain / (size / rows), 1),
                 [&](int64_t begin, int64_t end) { markClasses(call, begin, end); });
   }
-
- private:
-  unsigned threads;
 };
 
 std::unique_ptr<PreparedKernel> pick(const KernelSite &site) { return std::make_unique<PickElements>(site.threads); }

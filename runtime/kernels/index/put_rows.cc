@@ -47,9 +47,9 @@ struct PutPorts {
   bool isTuples;
 };
 
-template <PutPorts ports> class PutRows : public PreparedKernel {
+template <PutPorts ports> class PutRows : public ThreadedKernel {
  public:
-  explicit PutRows(unsigned threads) : threads(threads) {}
+  using ThreadedKernel::ThreadedKernel;
 
   void run(const KernelCall &call) override {
     const TensorRef &to = call.out[0];
@@ -76,16 +76,14 @@ template <PutPorts ports> class PutRows : public PreparedKernel {
                });
              });
   }
-
-  unsigned threads;
 };
 
 // Inputs dy, old, numbers, new: dy without the replaced rows, zeros, and those of the rows that were not replaced
 // again.
-class IndexCopyBackward : public PreparedKernel {
+class IndexCopyBackward : public ThreadedKernel {
  public:
   explicit IndexCopyBackward(const KernelSite &site)
-      : threads(site.threads), bytes(site.kind->op->workspace(*site.kind, site.in, site.out)) {}
+      : ThreadedKernel(site.threads), bytes(site.kind->op->workspace(*site.kind, site.in, site.out)) {}
 
   void run(const KernelCall &call) override {
     const TensorRef &dy = call.in[0];
@@ -117,7 +115,6 @@ class IndexCopyBackward : public PreparedKernel {
     });
   }
 
-  unsigned threads;
   size_t bytes;
 };
 
@@ -125,17 +122,9 @@ template <PutPorts ports> std::unique_ptr<PreparedKernel> puttingRows(const Kern
   return std::make_unique<PutRows<ports>>(site.threads);
 }
 
-std::unique_ptr<PreparedKernel> putAtTuples(const KernelSite &site) {
-  return puttingRows<PutPorts{0, 1, 2, true}>(site);
-}
+constexpr KernelFactory putAtTuples = puttingRows<PutPorts{0, 1, 2, true}>;
 std::unique_ptr<PreparedKernel> scatterNd(const KernelSite &site) {
   return addsUpdates(*site.kind) ? addAtTuples(site) : putAtTuples(site);
-}
-std::unique_ptr<PreparedKernel> putAtTuplesOfZeros(const KernelSite &site) {
-  return puttingRows<PutPorts{-1, 0, 1, true}>(site);
-}
-std::unique_ptr<PreparedKernel> indexCopy(const KernelSite &site) {
-  return puttingRows<PutPorts{0, 2, 1, false}>(site);
 }
 std::unique_ptr<PreparedKernel> indexCopyBackward(const KernelSite &site) {
   return std::make_unique<IndexCopyBackward>(site);
@@ -143,10 +132,10 @@ std::unique_ptr<PreparedKernel> indexCopyBackward(const KernelSite &site) {
 
 constexpr FastKernelRow kRows[] = {
     {"_contrib_backward_index_copy", indexCopyBackward, LayoutRole::Plain},
-    {"_contrib_index_copy", indexCopy, LayoutRole::Plain},
+    {"_contrib_index_copy", puttingRows<PutPorts{0, 2, 1, false}>, LayoutRole::Plain},
     {"_scatter_nd", scatterNd, LayoutRole::Plain},
     {"_scatter_set_nd", putAtTuples, LayoutRole::Plain},
-    {"scatter_nd", putAtTuplesOfZeros, LayoutRole::Plain},
+    {"scatter_nd", puttingRows<PutPorts{-1, 0, 1, true}>, LayoutRole::Plain},
 };
 
 }  // namespace

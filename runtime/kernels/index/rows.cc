@@ -25,9 +25,9 @@ AxisRows rowsOf(Dims data, const AxisIndices &indices) { return AxisRows(data, s
 AxisRows rowsOf(Dims data, const TupleIndices &indices) { return tupleRows(data, indices); }
 
 /// take, gather_nd; or Embedding, whose table is operand 1.
-template <Picks by> class PickRows : public PreparedKernel {
+template <Picks by> class PickRows : public ThreadedKernel {
  public:
-  explicit PickRows(unsigned threads) : threads(threads) {}
+  using ThreadedKernel::ThreadedKernel;
 
   void run(const KernelCall &call) override {
     if (!call.wants(0) || call.out[0].size() == 0) return;
@@ -55,15 +55,13 @@ template <Picks by> class PickRows : public PreparedKernel {
       begin += size;
     }
   }
-
-  unsigned threads;
 };
 
 /// The gradient of take or gather_nd, in output 0, or of Embedding, in output 1; another output is zero. `hasBase`:
 /// adds rows to operand 0, as _scatter_nd does, and the other operands follow.
-template <Picks by, bool hasBase> class AddRows : public PreparedKernel {
+template <Picks by, bool hasBase> class AddRows : public ThreadedKernel {
  public:
-  AddRows(unsigned threads, size_t bytes) : threads(threads), bytes(bytes) {}
+  AddRows(unsigned threads, size_t bytes) : ThreadedKernel(threads), bytes(bytes) {}
 
   void run(const KernelCall &call) override {
     constexpr size_t kSum = by == Picks::Table;
@@ -111,7 +109,6 @@ template <Picks by, bool hasBase> class AddRows : public PreparedKernel {
   }
 
   static constexpr int64_t kMinColumns = 32;
-  unsigned threads;
   size_t bytes;
 };
 
@@ -124,23 +121,17 @@ template <Picks by, bool hasBase = false> std::unique_ptr<PreparedKernel> adding
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> take(const KernelSite &site) { return pickingRows<Picks::Axis>(site); }
-std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site) { return addingRows<Picks::Axis>(site); }
-std::unique_ptr<PreparedKernel> embedding(const KernelSite &site) { return pickingRows<Picks::Table>(site); }
-std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site) { return addingRows<Picks::Table>(site); }
-std::unique_ptr<PreparedKernel> gatherNd(const KernelSite &site) { return pickingRows<Picks::Tuples>(site); }
-std::unique_ptr<PreparedKernel> gatherNdBackward(const KernelSite &site) { return addingRows<Picks::Tuples>(site); }
 std::unique_ptr<PreparedKernel> addAtTuples(const KernelSite &site) { return addingRows<Picks::Tuples, true>(site); }
 
 namespace {
 
 constexpr FastKernelRow kRows[] = {
-    {"Embedding", embedding, LayoutRole::Plain},
-    {"_backward_Embedding", embeddingBackward, LayoutRole::Plain},
-    {"_backward_gather_nd", gatherNdBackward, LayoutRole::Plain},
-    {"_backward_take", takeBackward, LayoutRole::Plain},
-    {"gather_nd", gatherNd, LayoutRole::Plain},
-    {"take", take, LayoutRole::Plain},
+    {"Embedding", pickingRows<Picks::Table>, LayoutRole::Plain},
+    {"_backward_Embedding", addingRows<Picks::Table>, LayoutRole::Plain},
+    {"_backward_gather_nd", addingRows<Picks::Tuples>, LayoutRole::Plain},
+    {"_backward_take", addingRows<Picks::Axis>, LayoutRole::Plain},
+    {"gather_nd", pickingRows<Picks::Tuples>, LayoutRole::Plain},
+    {"take", pickingRows<Picks::Axis>, LayoutRole::Plain},
 };
 
 }  // namespace

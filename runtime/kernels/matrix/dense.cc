@@ -116,9 +116,10 @@ template <class T> class DotBackward : public PreparedKernel {
   DotTransposes transposes;
 };
 
-template <class T> class BatchDotKernel : public PreparedKernel {
+template <class T> class BatchDotKernel : public ThreadedKernel {
  public:
-  explicit BatchDotKernel(const KernelSite &site) : transposes(batchDotTransposes(*site.kind)), threads(site.threads) {}
+  explicit BatchDotKernel(const KernelSite &site)
+      : ThreadedKernel(site.threads), transposes(batchDotTransposes(*site.kind)) {}
   void run(const KernelCall &call) override {
     const int64_t batch = call.out[0].shape[0], m = call.out[0].shape[1], n = call.out[0].shape[2];
     const int64_t k = call.in[0].shape[transposes.a ? 1 : 2];
@@ -132,27 +133,18 @@ template <class T> class BatchDotKernel : public PreparedKernel {
 
  private:
   DotTransposes transposes;
-  unsigned threads;
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   return floatingKernel<Kernel>(site.in[0].dtype, site);
 }
 
-std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site) { return make<FullyConnectedKernel>(site); }
-std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
-  return make<FullyConnectedBackward>(site);
-}
-std::unique_ptr<PreparedKernel> dot(const KernelSite &site) { return make<DotKernel>(site); }
-std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site) { return make<DotBackward>(site); }
-std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site) { return make<BatchDotKernel>(site); }
-
 constexpr FastKernelRow kRows[] = {
-    {"FullyConnected", fullyConnected, LayoutRole::Plain},
-    {"_backward_FullyConnected", fullyConnectedBackward, LayoutRole::Plain},
-    {"_backward_dot", dotBackward, LayoutRole::Plain},
-    {"batch_dot", batchDot, LayoutRole::Plain},
-    {"dot", dot, LayoutRole::Plain},
+    {"FullyConnected", make<FullyConnectedKernel>, LayoutRole::Plain},
+    {"_backward_FullyConnected", make<FullyConnectedBackward>, LayoutRole::Plain},
+    {"_backward_dot", make<DotBackward>, LayoutRole::Plain},
+    {"batch_dot", make<BatchDotKernel>, LayoutRole::Plain},
+    {"dot", make<DotKernel>, LayoutRole::Plain},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // linalg_gemm and attention on interleaved projections, matrix product by matrix product.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/linear/interleaved_matmul.h"
 #include "ops/linear/linalg_gemm.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/matrix/batched_product.h"
 
@@ -27,24 +27,18 @@ template <class T, class Products> void computeFast(unsigned threads, const Prod
 }
 
 /// The products of one operator: run<T>(call, compute).
-template <class T, class Operator> class MatrixBatchKernel : public PreparedKernel {
+template <class T, class Operator> class MatrixBatchKernel : public ThreadedKernel {
  public:
-  explicit MatrixBatchKernel(unsigned threads) : threads(threads) {}
+  using ThreadedKernel::ThreadedKernel;
   void run(const KernelCall &call) override {
     Operator::template run<T>(call, [&](const auto &products) { computeFast<T>(threads, products); });
   }
-
- private:
-  unsigned threads;
 };
 
 template <class Operator> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<MatrixBatchKernel<decltype(zero), Operator>>(site.threads);
+  return ofFloatingType(site.in[0].dtype, [&](auto zero) {
+    return std::make_unique<MatrixBatchKernel<decltype(zero), Operator>>(site.threads);
   });
-  return kernel;
 }
 
 struct GemmForward {
@@ -74,37 +68,20 @@ template <AttentionLayout layout> struct ValuesBackward {
   }
 };
 
-std::unique_ptr<PreparedKernel> linalgGemm(const KernelSite &site) { return make<GemmForward>(site); }
-std::unique_ptr<PreparedKernel> linalgGemmBackward(const KernelSite &site) { return make<GemmBackward>(site); }
-
-std::unique_ptr<PreparedKernel> selfQueryKey(const KernelSite &site) { return make<QueryKey<kSelfAttention>>(site); }
-std::unique_ptr<PreparedKernel> selfQueryKeyBackward(const KernelSite &site) {
-  return make<QueryKeyBackward<kSelfAttention>>(site);
-}
-std::unique_ptr<PreparedKernel> selfValues(const KernelSite &site) { return make<Values<kSelfAttention>>(site); }
-std::unique_ptr<PreparedKernel> selfValuesBackward(const KernelSite &site) {
-  return make<ValuesBackward<kSelfAttention>>(site);
-}
-std::unique_ptr<PreparedKernel> crossQueryKey(const KernelSite &site) { return make<QueryKey<kCrossAttention>>(site); }
-std::unique_ptr<PreparedKernel> crossQueryKeyBackward(const KernelSite &site) {
-  return make<QueryKeyBackward<kCrossAttention>>(site);
-}
-std::unique_ptr<PreparedKernel> crossValues(const KernelSite &site) { return make<Values<kCrossAttention>>(site); }
-std::unique_ptr<PreparedKernel> crossValuesBackward(const KernelSite &site) {
-  return make<ValuesBackward<kCrossAttention>>(site);
-}
+constexpr KernelFactory linalgGemm = make<GemmForward>;
+constexpr KernelFactory linalgGemmBackward = make<GemmBackward>;
 
 constexpr FastKernelRow kRows[] = {
-    {"_backward_interleaved_matmul_encdec_qk", crossQueryKeyBackward, LayoutRole::Plain},
-    {"_backward_interleaved_matmul_encdec_valatt", crossValuesBackward, LayoutRole::Plain},
-    {"_backward_interleaved_matmul_selfatt_qk", selfQueryKeyBackward, LayoutRole::Plain},
-    {"_backward_interleaved_matmul_selfatt_valatt", selfValuesBackward, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_encdec_qk", make<QueryKeyBackward<kCrossAttention>>, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_encdec_valatt", make<ValuesBackward<kCrossAttention>>, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_selfatt_qk", make<QueryKeyBackward<kSelfAttention>>, LayoutRole::Plain},
+    {"_backward_interleaved_matmul_selfatt_valatt", make<ValuesBackward<kSelfAttention>>, LayoutRole::Plain},
     {"_backward_linalg_gemm", linalgGemmBackward, LayoutRole::Plain},
     {"_backward_linalg_gemm2", linalgGemmBackward, LayoutRole::Plain},
-    {"_contrib_interleaved_matmul_encdec_qk", crossQueryKey, LayoutRole::Plain},
-    {"_contrib_interleaved_matmul_encdec_valatt", crossValues, LayoutRole::Plain},
-    {"_contrib_interleaved_matmul_selfatt_qk", selfQueryKey, LayoutRole::Plain},
-    {"_contrib_interleaved_matmul_selfatt_valatt", selfValues, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_encdec_qk", make<QueryKey<kCrossAttention>>, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_encdec_valatt", make<Values<kCrossAttention>>, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_selfatt_qk", make<QueryKey<kSelfAttention>>, LayoutRole::Plain},
+    {"_contrib_interleaved_matmul_selfatt_valatt", make<Values<kSelfAttention>>, LayoutRole::Plain},
     {"_linalg_gemm", linalgGemm, LayoutRole::Plain},
     {"_linalg_gemm2", linalgGemm, LayoutRole::Plain},
 };

@@ -36,9 +36,9 @@ std::optional<Runs> runsOf(int64_t axisOrNegative, const TensorRef &whole, Array
 }
 
 /// Copies every part into the whole, or every requested part out of it.
-class CopyRuns : public PreparedKernel {
+class CopyRuns : public ThreadedKernel {
  public:
-  CopyRuns(Runs runs, unsigned threads, bool joins) : runs(std::move(runs)), threads(threads), joins(joins) {}
+  CopyRuns(Runs runs, unsigned threads, bool joins) : ThreadedKernel(threads), runs(std::move(runs)), joins(joins) {}
 
   void run(const KernelCall &call) override {
     const int64_t grain = std::max<int64_t>(kGrainBytes / runs.rowBytes, 1);
@@ -63,7 +63,6 @@ class CopyRuns : public PreparedKernel {
   }
 
   Runs runs;
-  unsigned threads;
   bool joins;
 };
 

@@ -115,9 +115,9 @@ struct CopyPlan {
 };
 
 /// Copies elements of type T into the part or, with zeros elsewhere, into the whole.
-template <class T, bool toPart> class ViewCopy : public PreparedKernel {
+template <class T, bool toPart> class ViewCopy : public ThreadedKernel {
  public:
-  ViewCopy(CopyPlan plan, unsigned threads) : plan(std::move(plan)), threads(threads) {}
+  ViewCopy(CopyPlan plan, unsigned threads) : ThreadedKernel(threads), plan(std::move(plan)) {}
 
   void run(const KernelCall &call) override {
     for (size_t i = 1; i < call.out.size(); ++i)
@@ -165,14 +165,13 @@ template <class T, bool toPart> class ViewCopy : public PreparedKernel {
   }
 
   CopyPlan plan;
-  unsigned threads;
 };
 
 /// The adjoint of a view that repeats elements of the whole and contains all of them: sums in float64, from left to
 /// right, those of neighbouring elements side by side.
-template <class T> class ViewSum : public PreparedKernel {
+template <class T> class ViewSum : public ThreadedKernel {
  public:
-  ViewSum(const StridedView &view, unsigned threads) : threads(threads) {
+  ViewSum(const StridedView &view, unsigned threads) : ThreadedKernel(threads) {
     const Axes all = mergedAxes(view);
     for (size_t axis = 0; axis < all.dims.size(); ++axis)
       (all.whole[axis] == 0 ? repeated : own).add(all.dims[axis], all.part[axis], all.whole[axis]);
@@ -216,7 +215,6 @@ template <class T> class ViewSum : public PreparedKernel {
 
   Axes own, repeated;
   int64_t length = 1, partStep = 0, wholeStep = 0;  // of the last own axis
-  unsigned threads;
 };
 
 template <bool toPart> std::unique_ptr<PreparedKernel> copying(const KernelSite &site, CopyPlan plan) {
@@ -242,44 +240,29 @@ template <ViewOf viewOf> std::unique_ptr<PreparedKernel> scattering(const Kernel
   return floatingKernel<ViewSum>(site.out[0].dtype, view, site.threads);
 }
 
-std::unique_ptr<PreparedKernel> transpose(const KernelSite &site) { return gathering<transposeView>(site); }
-std::unique_ptr<PreparedKernel> swapAxis(const KernelSite &site) { return gathering<swapAxisView>(site); }
-std::unique_ptr<PreparedKernel> slice(const KernelSite &site) { return gathering<sliceView>(site); }
-std::unique_ptr<PreparedKernel> sliceBackward(const KernelSite &site) { return scattering<sliceView>(site); }
-std::unique_ptr<PreparedKernel> sliceAxis(const KernelSite &site) { return gathering<sliceAxisView>(site); }
-std::unique_ptr<PreparedKernel> sliceAxisBackward(const KernelSite &site) { return scattering<sliceAxisView>(site); }
-std::unique_ptr<PreparedKernel> sliceLike(const KernelSite &site) { return gathering<sliceLikeView>(site); }
-std::unique_ptr<PreparedKernel> sliceLikeBackward(const KernelSite &site) { return scattering<sliceLikeView>(site); }
-std::unique_ptr<PreparedKernel> crop(const KernelSite &site) { return gathering<cropView>(site); }
-std::unique_ptr<PreparedKernel> cropBackward(const KernelSite &site) { return scattering<cropView>(site); }
-std::unique_ptr<PreparedKernel> repeatElements(const KernelSite &site) { return gathering<repeatView>(site); }
-std::unique_ptr<PreparedKernel> repeatElementsBackward(const KernelSite &site) { return scattering<repeatView>(site); }
-std::unique_ptr<PreparedKernel> tile(const KernelSite &site) { return gathering<tileView>(site); }
-std::unique_ptr<PreparedKernel> tileBackward(const KernelSite &site) { return scattering<tileView>(site); }
-std::unique_ptr<PreparedKernel> reverse(const KernelSite &site) { return gathering<reverseView>(site); }
-std::unique_ptr<PreparedKernel> depthToSpace(const KernelSite &site) { return gathering<depthView>(site); }
-std::unique_ptr<PreparedKernel> spaceToDepth(const KernelSite &site) { return gathering<spaceView>(site); }
+constexpr KernelFactory swapAxis = gathering<swapAxisView>;
+constexpr KernelFactory reverse = gathering<reverseView>;
 
 constexpr FastKernelRow kRows[] = {
-    {"Crop", crop, LayoutRole::Plain},
+    {"Crop", gathering<cropView>, LayoutRole::Plain},
     {"SwapAxis", swapAxis, LayoutRole::Plain},
-    {"_backward_Crop", cropBackward, LayoutRole::Plain},
+    {"_backward_Crop", scattering<cropView>, LayoutRole::Plain},
     {"_backward_SwapAxis", swapAxis, LayoutRole::Plain},
-    {"_backward_repeat", repeatElementsBackward, LayoutRole::Plain},
+    {"_backward_repeat", scattering<repeatView>, LayoutRole::Plain},
     {"_backward_reverse", reverse, LayoutRole::Plain},
-    {"_backward_slice", sliceBackward, LayoutRole::Plain},
-    {"_backward_slice_axis", sliceAxisBackward, LayoutRole::Plain},
-    {"_backward_slice_like", sliceLikeBackward, LayoutRole::Plain},
-    {"_backward_tile", tileBackward, LayoutRole::Plain},
-    {"depth_to_space", depthToSpace, LayoutRole::Plain},
-    {"repeat", repeatElements, LayoutRole::Plain},
+    {"_backward_slice", scattering<sliceView>, LayoutRole::Plain},
+    {"_backward_slice_axis", scattering<sliceAxisView>, LayoutRole::Plain},
+    {"_backward_slice_like", scattering<sliceLikeView>, LayoutRole::Plain},
+    {"_backward_tile", scattering<tileView>, LayoutRole::Plain},
+    {"depth_to_space", gathering<depthView>, LayoutRole::Plain},
+    {"repeat", gathering<repeatView>, LayoutRole::Plain},
     {"reverse", reverse, LayoutRole::Plain},
-    {"slice", slice, LayoutRole::Plain},
-    {"slice_axis", sliceAxis, LayoutRole::Plain},
-    {"slice_like", sliceLike, LayoutRole::Plain},
-    {"space_to_depth", spaceToDepth, LayoutRole::Plain},
-    {"tile", tile, LayoutRole::Plain},
-    {"transpose", transpose, LayoutRole::Plain},
+    {"slice", gathering<sliceView>, LayoutRole::Plain},
+    {"slice_axis", gathering<sliceAxisView>, LayoutRole::Plain},
+    {"slice_like", gathering<sliceLikeView>, LayoutRole::Plain},
+    {"space_to_depth", gathering<spaceView>, LayoutRole::Plain},
+    {"tile", gathering<tileView>, LayoutRole::Plain},
+    {"transpose", gathering<transposeView>, LayoutRole::Plain},
 };
 
 }  // namespace

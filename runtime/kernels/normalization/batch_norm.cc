@@ -52,10 +52,10 @@ void forChannels(const ChannelView &view, unsigned threads, OfSlice ofSlice, OfA
   forBlocks<Order::Backwards>(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
 }
 
-template <class T> class BatchNormForward : public PreparedKernel {
+template <class T> class BatchNormForward : public ThreadedKernel {
  public:
   BatchNormForward(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, NormTail tail)
-      : attrs(attrs), view(view), tail(tail), threads(site.threads),
+      : ThreadedKernel(site.threads), attrs(attrs), view(view), tail(tail),
         usesBatch(site.isTraining && !attrs.useGlobalStats && view.count() > 0) {}
 
   void run(const KernelCall &call) override {
@@ -125,16 +125,15 @@ template <class T> class BatchNormForward : public PreparedKernel {
   BatchNormAttrs attrs;
   ChannelView view;
   NormTail tail;
-  unsigned threads;
   bool usesBatch;
 };
 
 // Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. After the gradient of a relu, dy is that node's
 // head gradient.
-template <class T> class BatchNormBackward : public PreparedKernel {
+template <class T> class BatchNormBackward : public ThreadedKernel {
  public:
   BatchNormBackward(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)
-      : attrs(attrs), view(view), threads(site.threads),
+      : ThreadedKernel(site.threads), attrs(attrs), view(view),
         usesBatch(site.isTraining && !attrs.useGlobalStats && view.count() > 0), isBehindRelu(isBehindRelu) {}
 
   void run(const KernelCall &call) override {
@@ -193,7 +192,6 @@ template <class T> class BatchNormBackward : public PreparedKernel {
 
   BatchNormAttrs attrs;
   ChannelView view;
-  unsigned threads;
   bool usesBatch, isBehindRelu;
 };
 

@@ -13,10 +13,10 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-template <class T> class L2NormalizationForward : public PreparedKernel {
+template <class T> class L2NormalizationForward : public ThreadedKernel {
  public:
   L2NormalizationForward(const KernelSite &site, const AxisRows &rows)
-      : rows(rows), eps(l2Eps(*site.kind)), threads(site.threads) {}
+      : ThreadedKernel(site.threads), rows(rows), eps(l2Eps(*site.kind)) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -39,13 +39,12 @@ template <class T> class L2NormalizationForward : public PreparedKernel {
  private:
   AxisRows rows;
   double eps;
-  unsigned threads;
 };
 
 // Inputs dy, y, norm: dx = (dy − y·Σ dy·y)/norm.
-template <class T> class L2NormalizationBackward : public PreparedKernel {
+template <class T> class L2NormalizationBackward : public ThreadedKernel {
  public:
-  L2NormalizationBackward(const KernelSite &site, const AxisRows &rows) : rows(rows), threads(site.threads) {}
+  L2NormalizationBackward(const KernelSite &site, const AxisRows &rows) : ThreadedKernel(site.threads), rows(rows) {}
 
   void run(const KernelCall &call) override {
     if (!call.wants(0)) return;
@@ -66,7 +65,6 @@ template <class T> class L2NormalizationBackward : public PreparedKernel {
 
  private:
   AxisRows rows;
-  unsigned threads;
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
@@ -74,14 +72,9 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return floatingKernel<Kernel>(site.in[0].dtype, site, rows);
 }
 
-std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site) { return make<L2NormalizationForward>(site); }
-std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site) {
-  return make<L2NormalizationBackward>(site);
-}
-
 constexpr FastKernelRow kRows[] = {
-    {"L2Normalization", l2Normalization, LayoutRole::Plain},
-    {"_backward_L2Normalization", l2NormalizationBackward, LayoutRole::Plain},
+    {"L2Normalization", make<L2NormalizationForward>, LayoutRole::Plain},
+    {"_backward_L2Normalization", make<L2NormalizationBackward>, LayoutRole::Plain},
 };
 
 }  // namespace

@@ -2,9 +2,9 @@
 // another one, adjacent rows are computed side by side. Tested by tests/runtime/kernels/fast_kernels_test.cc
 #include "ir/rules/missing_inputs.h"
 #include "ops/kit/axis_rows.h"
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/normalization/layer_norm.h"
 #include "runtime/kernels/core/channel_loops.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -242,19 +242,12 @@ template <class T> class StridedBackward : public PreparedKernel {
 
 template <template <class> class Kernel, template <class> class Strided>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
-  std::unique_ptr<PreparedKernel> kernel;
   const LayerNormAttrs attrs = layerNormAttrs(*site.kind);
   const TensorRef &x = site.in[data];
-  if (!isFloatingKernelType(x.dtype)) return kernel;
   const size_t axis = *normalizeAxis(attrs.axis, x.shape.size());
   const StridedPlan strided{AxisRows(x.shape, axis), attrs.eps, site.threads};
-  dispatchFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (strided.rows.inner == 1)
-      kernel = std::make_unique<Kernel<T>>(NormPlan{strided.rows.outer, strided.rows.length, attrs.eps, site.threads});
-    else kernel = std::make_unique<Strided<T>>(strided);
-  });
-  return kernel;
+  if (strided.rows.inner != 1) return floatingKernel<Strided>(x.dtype, strided);
+  return floatingKernel<Kernel>(x.dtype, NormPlan{strided.rows.outer, strided.rows.length, attrs.eps, site.threads});
 }
 
 std::unique_ptr<PreparedKernel> layerNorm(const KernelSite &site) {

@@ -12,10 +12,10 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-template <class T> class SoftmaxForward : public PreparedKernel {
+template <class T> class SoftmaxForward : public ThreadedKernel {
  public:
   SoftmaxForward(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
-      : rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog), threads(threads) {}
+      : ThreadedKernel(threads), rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog) {}
 
   void run(const KernelCall &call) override {
     const RowSoftmax<T> softmax{call.in[0].as<const T>(), call.out[0].as<T>(), factor, isLog};
@@ -26,14 +26,13 @@ template <class T> class SoftmaxForward : public PreparedKernel {
   AxisRows rows;
   T factor;
   bool isLog;
-  unsigned threads;
 };
 
 // Inputs dy, …, y: dx = y·(dy − Σ dy·y)·factor, or (dy − exp(y)·Σ dy)·factor.
-template <class T> class SoftmaxBackward : public PreparedKernel {
+template <class T> class SoftmaxBackward : public ThreadedKernel {
  public:
   SoftmaxBackward(const AxisRows &rows, const SoftmaxAttrs &attrs, unsigned threads)
-      : rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog), threads(threads) {}
+      : ThreadedKernel(threads), rows(rows), factor(static_cast<T>(attrs.factor)), isLog(attrs.isLog) {}
 
   void run(const KernelCall &call) override {
     forRowBlocks(rows, threads, [&](RowBlock block) {
@@ -56,7 +55,6 @@ template <class T> class SoftmaxBackward : public PreparedKernel {
   AxisRows rows;
   T factor;
   bool isLog;
-  unsigned threads;
 };
 
 template <template <class> class Kernel>

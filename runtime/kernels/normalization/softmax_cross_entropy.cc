@@ -30,9 +30,9 @@ template <class T> struct LabelledRows {
   }
 };
 
-template <class T> class LossKernel : public PreparedKernel {
+template <class T> class LossKernel : public ThreadedKernel {
  public:
-  explicit LossKernel(const KernelSite &site) : numRows(site.in[0].shape[0]), threads(site.threads) {}
+  explicit LossKernel(const KernelSite &site) : ThreadedKernel(site.threads), numRows(site.in[0].shape[0]) {}
 
   void run(const KernelCall &call) override {
     const LabelledRows<T> all(call.in[0], call.in[1]);
@@ -57,13 +57,12 @@ template <class T> class LossKernel : public PreparedKernel {
   }
 
   int64_t numRows;
-  unsigned threads;
 };
 
 // Inputs dy, data, label; outputs ddata, dlabel.
-template <class T> class LossBackward : public PreparedKernel {
+template <class T> class LossBackward : public ThreadedKernel {
  public:
-  explicit LossBackward(const KernelSite &site) : threads(site.threads) {}
+  explicit LossBackward(const KernelSite &site) : ThreadedKernel(site.threads) {}
 
   void run(const KernelCall &call) override {
     if (call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
@@ -80,9 +79,6 @@ template <class T> class LossBackward : public PreparedKernel {
       forElements(all.rows, block, [=](int64_t i, int64_t) { dx[i] *= dy; });
     });
   }
-
- private:
-  unsigned threads;
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {

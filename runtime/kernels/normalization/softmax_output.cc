@@ -1,7 +1,7 @@
 // SoftmaxOutput and its gradient: the softmax of the rows, then w · (p − target) in one pass.
 // Tested by tests/runtime/kernels/fast_kernels_test.cc
-#include "ops/kit/kernel_dispatch.h"
 #include "ops/loss/softmax_loss.h"
+#include "runtime/kernels/core/floating_kernel.h"
 #include "runtime/kernels/core/kernel_row.h"
 #include "runtime/kernels/reduction/softmax_rows.h"
 
@@ -20,9 +20,9 @@ AxisRows axisRows(const SoftmaxRows &rows) {
 /// What is computed: the softmax of x, its gradient from x, or its gradient from the softmax, which is input 0 then.
 enum class SoftmaxResult { Value, Gradient, GradientFromValue };
 
-template <class T, SoftmaxResult kResult> class SoftmaxKernel : public PreparedKernel {
+template <class T, SoftmaxResult kResult> class SoftmaxKernel : public ThreadedKernel {
  public:
-  SoftmaxKernel(const SoftmaxRows &rows, unsigned threads) : rows(axisRows(rows)), threads(threads) {}
+  SoftmaxKernel(const SoftmaxRows &rows, unsigned threads) : ThreadedKernel(threads), rows(axisRows(rows)) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -58,20 +58,16 @@ template <class T, SoftmaxResult kResult> class SoftmaxKernel : public PreparedK
   }
 
   AxisRows rows;
-  unsigned threads;
 };
 
 template <SoftmaxResult kResult> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
-  std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.out[0].dtype) || !site.wants(0)) return kernel;
+  if (!site.wants(0)) return nullptr;
   const SoftmaxRows rows(site.kind->params<SoftmaxOutputParams>(), site.out[0].shape);
-  dispatchFloating(site.out[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<SoftmaxKernel<decltype(zero), kResult>>(rows, site.threads);
+  return ofFloatingType(site.out[0].dtype, [&](auto zero) {
+    return std::make_unique<SoftmaxKernel<decltype(zero), kResult>>(rows, site.threads);
   });
-  return kernel;
 }
 
-std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return make<SoftmaxResult::Value>(site); }
 /// Inputs x, label[, dy]. With out_grad the result is multiplied by the head gradient, which is left to the reference
 /// kernel.
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site) {
@@ -85,7 +81,7 @@ std::unique_ptr<PreparedKernel> softmaxOutputBackward(const KernelSite &site) {
 }
 
 constexpr FastKernelRow kRows[] = {
-    {"SoftmaxOutput", softmaxOutput, LayoutRole::Plain},
+    {"SoftmaxOutput", make<SoftmaxResult::Value>, LayoutRole::Plain},
     {"_SoftmaxOutput_grad", softmaxOutputGrad, LayoutRole::Plain},
     {"_backward_SoftmaxOutput", softmaxOutputBackward, LayoutRole::Plain},
 };

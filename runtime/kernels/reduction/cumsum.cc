@@ -12,9 +12,9 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-template <class T, bool isReversed> class CumsumKernel : public PreparedKernel {
+template <class T, bool isReversed> class CumsumKernel : public ThreadedKernel {
  public:
-  CumsumKernel(const AxisRows &rows, unsigned threads) : rows(rows), threads(threads) {}
+  CumsumKernel(const AxisRows &rows, unsigned threads) : ThreadedKernel(threads), rows(rows) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -44,7 +44,6 @@ template <class T, bool isReversed> class CumsumKernel : public PreparedKernel {
   }
 
   AxisRows rows;
-  unsigned threads;
 };
 template <class T> using FromFirst = CumsumKernel<T, false>;
 template <class T> using FromLast = CumsumKernel<T, true>;
@@ -56,12 +55,9 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return floatingKernel<Kernel>(type, rows, site.threads);
 }
 
-std::unique_ptr<PreparedKernel> cumsum(const KernelSite &site) { return make<FromFirst>(site); }
-std::unique_ptr<PreparedKernel> cumsumBackward(const KernelSite &site) { return make<FromLast>(site); }
-
 constexpr FastKernelRow kRows[] = {
-    {"_backward_np_cumsum", cumsumBackward, LayoutRole::Plain},
-    {"_np_cumsum", cumsum, LayoutRole::Plain},
+    {"_backward_np_cumsum", make<FromLast>, LayoutRole::Plain},
+    {"_np_cumsum", make<FromFirst>, LayoutRole::Plain},
 };
 
 }  // namespace

@@ -31,9 +31,9 @@ template <bool isMax, class T> T ofRun(const T *x, int64_t size, T best) {
   return best;
 }
 
-template <class T, bool isMax> class ExtremumKernel : public PreparedKernel {
+template <class T, bool isMax> class ExtremumKernel : public ThreadedKernel {
  public:
-  ExtremumKernel(const PartView &parts, unsigned threads) : parts(parts), blocks(parts.view), threads(threads) {}
+  ExtremumKernel(const PartView &parts, unsigned threads) : ThreadedKernel(threads), parts(parts), blocks(parts.view) {}
 
   void run(const KernelCall &call) override {
     const ChannelView &view = parts.view;
@@ -77,13 +77,12 @@ template <class T, bool isMax> class ExtremumKernel : public PreparedKernel {
 
   PartView parts;
   ElementBlocks blocks;
-  unsigned threads;
 };
 
 // Inputs dy, x, y: dx = dy where x is the extremum.
-template <class T> class ExtremumBackward : public PreparedKernel {
+template <class T> class ExtremumBackward : public ThreadedKernel {
  public:
-  ExtremumBackward(const PartView &parts, unsigned threads) : parts(parts), threads(threads) {}
+  ExtremumBackward(const PartView &parts, unsigned threads) : ThreadedKernel(threads), parts(parts) {}
 
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>(), *y = call.in[2].as<const T>();
@@ -93,7 +92,6 @@ template <class T> class ExtremumBackward : public PreparedKernel {
 
  private:
   PartView parts;
-  unsigned threads;
 };
 template <class T> using Largest = ExtremumKernel<T, true>;
 template <class T> using Smallest = ExtremumKernel<T, false>;

@@ -30,10 +30,10 @@ template <class T> double factorOf(T x, bool skipsNaN) {
   return (skipsNaN & (x != x)) ? 1.0 : factor;
 }
 
-template <class T> class ProductKernel : public PreparedKernel {
+template <class T> class ProductKernel : public ThreadedKernel {
  public:
   ProductKernel(const KernelSite &site, const AxisRows &rows)
-      : rows(rows), skipsNaN(site.kind->op->name == "nanprod"), threads(site.threads) {}
+      : ThreadedKernel(site.threads), rows(rows), skipsNaN(site.kind->op->name == "nanprod") {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -54,15 +54,14 @@ template <class T> class ProductKernel : public PreparedKernel {
  private:
   AxisRows rows;
   bool skipsNaN;
-  unsigned threads;
 };
 
 // Inputs dy, x, y. dx = dy · (product of the factors before the element, kept in the workspace) · (product of those
 // after it).
-template <class T> class ProductBackward : public PreparedKernel {
+template <class T> class ProductBackward : public ThreadedKernel {
  public:
   ProductBackward(const KernelSite &site, const AxisRows &rows)
-      : rows(rows), skipsNaN(site.kind->op->name == "_backward_nanprod"), threads(site.threads) {}
+      : ThreadedKernel(site.threads), rows(rows), skipsNaN(site.kind->op->name == "_backward_nanprod") {}
 
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
@@ -99,7 +98,6 @@ template <class T> class ProductBackward : public PreparedKernel {
  private:
   AxisRows rows;
   bool skipsNaN;
-  unsigned threads;
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole) {

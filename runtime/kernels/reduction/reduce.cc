@@ -10,9 +10,10 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-template <class T> class SumKernel : public PreparedKernel {
+template <class T> class SumKernel : public ThreadedKernel {
  public:
-  SumKernel(const PartView &parts, double factor, unsigned threads) : parts(parts), factor(factor), threads(threads) {}
+  SumKernel(const PartView &parts, double factor, unsigned threads)
+      : ThreadedKernel(threads), parts(parts), factor(factor) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
@@ -25,13 +26,12 @@ template <class T> class SumKernel : public PreparedKernel {
  private:
   PartView parts;
   double factor;
-  unsigned threads;
 };
 
-template <class T> class RepeatKernel : public PreparedKernel {
+template <class T> class RepeatKernel : public ThreadedKernel {
  public:
   RepeatKernel(const PartView &parts, double factor, unsigned threads)
-      : parts(parts), factor(static_cast<T>(factor)), threads(threads) {}
+      : ThreadedKernel(threads), parts(parts), factor(static_cast<T>(factor)) {}
 
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>(), scale = factor;
@@ -42,7 +42,6 @@ template <class T> class RepeatKernel : public PreparedKernel {
  private:
   PartView parts;
   T factor;
-  unsigned threads;
 };
 
 /// The kernel between a whole and a part of shape `part`. Means are sums times 1/n, with n elements per sum.

@@ -157,14 +157,10 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   return floatingKernel<Kernel>(site.in[0].dtype, plan);
 }
 
-std::unique_ptr<PreparedKernel> lrn(const KernelSite &site) { return make<LrnForward>(site); }
-std::unique_ptr<PreparedKernel> lrnBackward(const KernelSite &site) { return make<LrnBackward>(site); }
-std::unique_ptr<PreparedKernel> channelWindowSum(const KernelSite &site) { return make<WindowSum>(site); }
-
 constexpr FastKernelRow kRows[] = {
-    {"LRN", lrn, LayoutRole::Same},
-    {"_backward_LRN", lrnBackward, LayoutRole::Same},
-    {"_channel_window_sum", channelWindowSum, LayoutRole::Same},
+    {"LRN", make<LrnForward>, LayoutRole::Same},
+    {"_backward_LRN", make<LrnBackward>, LayoutRole::Same},
+    {"_channel_window_sum", make<WindowSum>, LayoutRole::Same},
 };
 
 }  // namespace

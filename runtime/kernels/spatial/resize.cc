@@ -38,16 +38,15 @@ template <class T> struct Blends {
   }
 };
 
-template <class T> class BilinearBase : public PreparedKernel {
+template <class T> class BilinearBase : public ThreadedKernel {
  public:
   BilinearBase(const KernelSite &site, Dims image, Dims resized)
-      : sizes(image, resized), rows(*site.kind, sizes.height, sizes.rows),
-        columns(*site.kind, sizes.width, sizes.columns), threads(site.threads) {}
+      : ThreadedKernel(site.threads), sizes(image, resized), rows(*site.kind, sizes.height, sizes.rows),
+        columns(*site.kind, sizes.width, sizes.columns) {}
 
  protected:
   PlaneSizes sizes;
   Blends<T> rows, columns;
-  unsigned threads;
 };
 
 template <class T> class BilinearForward : public BilinearBase<T> {
@@ -122,10 +121,10 @@ template <class T> class BilinearBackward : public BilinearBase<T> {
 };
 
 /// `Line`: the type in which rows are added up.
-template <class T, class Line> class AdaptiveForward : public PreparedKernel {
+template <class T, class Line> class AdaptiveForward : public ThreadedKernel {
  public:
   explicit AdaptiveForward(const KernelSite &site)
-      : sizes(site.in[0].shape, site.out[0].shape), threads(site.threads) {}
+      : ThreadedKernel(site.threads), sizes(site.in[0].shape, site.out[0].shape) {}
 
   void run(const KernelCall &call) override {
     const PlaneSizes sizes = this->sizes;
@@ -159,13 +158,12 @@ template <class T, class Line> class AdaptiveForward : public PreparedKernel {
   }
 
   PlaneSizes sizes;
-  unsigned threads;
 };
 
-template <class T> class AdaptiveBackward : public PreparedKernel {
+template <class T> class AdaptiveBackward : public ThreadedKernel {
  public:
   explicit AdaptiveBackward(const KernelSite &site)
-      : sizes(site.out[0].shape, site.in[0].shape), threads(site.threads) {}
+      : ThreadedKernel(site.threads), sizes(site.out[0].shape, site.in[0].shape) {}
 
   void run(const KernelCall &call) override {
     const PlaneSizes sizes = this->sizes;
@@ -200,7 +198,6 @@ template <class T> class AdaptiveBackward : public PreparedKernel {
   }
 
   PlaneSizes sizes;
-  unsigned threads;
 };
 
 constexpr int64_t kLongLine = 256;  // more rows are not added up in float32

@@ -35,9 +35,9 @@ template <class F> void withFactor(int64_t scale, F body) {
   body(scale);
 }
 
-template <class T> class RepeatKernel : public PreparedKernel {
+template <class T> class RepeatKernel : public ThreadedKernel {
  public:
-  RepeatKernel(const KernelSite &site, bool isConcat) : isConcat(isConcat), threads(site.threads) {}
+  RepeatKernel(const KernelSite &site, bool isConcat) : ThreadedKernel(site.threads), isConcat(isConcat) {}
 
   void run(const KernelCall &call) override {
     int64_t channel = 0;
@@ -73,13 +73,12 @@ template <class T> class RepeatKernel : public PreparedKernel {
   }
 
   bool isConcat;
-  unsigned threads;
 };
 
 /// Sums the copies of each pixel, line by line.
-template <class T> class SumKernel : public PreparedKernel {
+template <class T> class SumKernel : public ThreadedKernel {
  public:
-  SumKernel(const KernelSite &site, bool isConcat) : isConcat(isConcat), threads(site.threads) {}
+  SumKernel(const KernelSite &site, bool isConcat) : ThreadedKernel(site.threads), isConcat(isConcat) {}
 
   void run(const KernelCall &call) override {
     int64_t channel = 0;
@@ -126,7 +125,6 @@ template <class T> class SumKernel : public PreparedKernel {
   }
 
   bool isConcat;
-  unsigned threads;
 };
 
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
