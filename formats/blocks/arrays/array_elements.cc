@@ -215,11 +215,10 @@ class ArrayWalk {
   void useWhole(uint32_t block, const BlockOp &op) {
     if (type(op) == "lod_array_length" || type(op) == "fill_zeros_like") return;
     if (type(op) == "tensor_array_to_tensor") return useAsTensor(block, op);
-    for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
-      forEachVariable(*slots, [&](TextId name) {
-        if (auto found = uses.find(name.value); found != uses.end())
-          found->second.hasOthers |= visible(block, name) != nullptr;
-      });
+    forEachOperand(op, [&](TextId name) {
+      if (auto found = uses.find(name.value); found != uses.end())
+        found->second.hasOthers |= visible(block, name) != nullptr;
+    });
   }
 
   /// Its gradient is one array for all elements.

@@ -224,10 +224,9 @@ class Backward {
 
   /// Adds to `found` those of the names that the operator uses. A copy of all names for each block would not be linear.
   static void addUsed(const BlockOp &op, const NameSet &names, NameSet &found) {
-    for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
-      forEachVariable(*slots, [&](TextId name) {
-        if (names.contains(name)) found.insert(name);
-      });
+    forEachOperand(op, [&](TextId name) {
+      if (names.contains(name)) found.insert(name);
+    });
   }
 
   // 3 to 5
@@ -284,18 +283,11 @@ class Backward {
       return !variable.isValid() || program.declaringBlock(into, stripped) ? stripped : variable;
     };
     removeCutOps(context, ops, cut, arriving, names, like);
-    for (uint32_t i : path)
-      for (const std::vector<BlockSlot> *slots :
-           {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
-        forEachVariable(*slots, [&](TextId name) { known.insert(name); });
+    for (uint32_t i : path) forEachOperand(program.blocks[block].ops[i], [&](TextId name) { known.insert(name); });
     known.insert(handed.names());  // Paddle drops operators that start from these (D-28)
-    if (fed) {
-      NameSet connected = known;
-      connected.insert(fed->names());
-      removeUnconnectedOps(ops, connected);
-    } else {
-      removeUnconnectedOps(ops, known);
-    }
+    NameSet connected = known;
+    if (fed) connected.insert(fed->names());
+    removeUnconnectedOps(ops, connected);
     for (const BlockVariable &variable : program.blocks[into].variables)  // of earlier calls
       if (names.isGradient(variable.name)) known.insert(variable.name);
     fillUncomputed(context, ops, known, owner != nullptr, names, like);
@@ -313,8 +305,7 @@ class Backward {
   void renameAgain(uint32_t block, uint32_t forward, MutableArrayRef<BlockOp> made, NameSet &cut) {
     NameSet operands;  // also outputs: `sqrt_grad_grad` reads what `sqrt_grad` computes
     const BlockOp &of = program.blocks[block].ops[forward];
-    for (const std::vector<BlockSlot> *slots : {&of.inputs, &of.outputs})
-      forEachVariable(*slots, [&](TextId name) { operands.insert(name); });
+    forEachOperand(of, [&](TextId name) { operands.insert(name); });
     for (BlockOp &op : made) {
       auto isTaken = [&](TextId name) { return names.isGradient(name) && program.find(block, name); };
       forEachVariable(op.inputs, [&](TextId &name) {

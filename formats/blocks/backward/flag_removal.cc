@@ -1,6 +1,7 @@
 // Tested by tests/formats/blocks/backward/copy_overwritten_test.cc
 #include "formats/blocks/backward/flag_removal.h"
 
+#include "formats/blocks/graph/lost_gradients.h"
 #include "formats/blocks/program/block_program.h"
 #include "formats/blocks/tables/gradient_forms.h"
 
@@ -48,10 +49,7 @@ void FlagRemoval::remove(TextId copy) {
   removed.insert(copy);
 }
 
-static bool isState(const BlockOp &op, TextId name) {
-  auto isName = [&](TextId other) { return other == name; };
-  return op.subBlock && anyVariable(op.inputs, isName) && anyVariable(op.outputs, isName);
-}
+static bool isState(const BlockOp &op, TextId name) { return op.subBlock && isUpdated(op, name); }
 
 /// The name that an operator uses for `copy`: a loop works on a separate copy.
 TextId FlagRemoval::stateOf(const BlockOp &op, uint32_t index, TextId name, TextId copy, BlockEdits &edits) {

@@ -102,8 +102,7 @@ class PathFinder {
   }
 
   bool carriesGradient(uint32_t block, TextId name) {
-    const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
-    const BlockVariable *variable = declaring ? program.find(*declaring, name) : nullptr;
+    const BlockVariable *variable = visibleVariable(program, block, name);
     return variable && !variable->stopsGradient && variable->dtype && isFloating(dtypeOf(*variable->dtype));
   }
 

@@ -138,17 +138,6 @@ class Preparation {
 
 }  // namespace
 
-/// The operators are in the order of their positions.
-static void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t, BlockOp>> made) {
-  std::vector<BlockOp> all;
-  size_t next = 0;
-  for (size_t at = 0; at <= ops.size(); ++at) {
-    for (; next < made.size() && made[next].first == at; ++next) all.push_back(std::move(made[next].second));
-    if (at < ops.size()) all.push_back(std::move(ops[at]));
-  }
-  ops = std::move(all);
-}
-
 Error prepareRecurrent(Context &context, BlockProgram &program) {
   const TextId type = program.texts.find("recurrent");
   if (!type.isValid()) return Error::success();
@@ -170,7 +159,7 @@ Error prepareRecurrent(Context &context, BlockProgram &program) {
       if (Error error = Preparation(context, program, unused, block, at, *op).run()) return error;
       for (BlockOp &made : writes) before.push_back({at + 1, std::move(made)});
     }
-    if (!before.empty()) insertBefore(program.blocks[block].ops, std::move(before));
+    insertBefore(program.blocks[block].ops, std::move(before));
   }
   return Error::success();
 }

@@ -113,10 +113,9 @@ Error checkNamesInside(const BlockProgram &program, uint32_t block, uint32_t ind
   const BlockOp &owner = program.blocks[block].ops[index];
   NameSet used;
   for (const BlockOp &op : program.blocks[*owner.subBlock].ops)
-    for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
-      forEachVariable(*slots, [&](TextId name) {
-        if (names.isGradient(name)) used.insert(name);
-      });
+    forEachOperand(op, [&](TextId name) {
+      if (names.isGradient(name)) used.insert(name);
+    });
   if (used.names().empty()) return Error::success();
   TextId taken;
   auto note = [&](TextId gradient) {

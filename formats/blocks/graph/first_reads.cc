@@ -41,7 +41,6 @@ Error readBeforeWrite(const BlockProgram &program, uint32_t block, size_t op, Te
 }
 
 static Error checkBlock(const BlockProgram &program, uint32_t block, NameSet used) {
-  auto use = [&](TextId name) { used.insert(name); };
   for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
     const BlockOp &op = program.blocks[block].ops[at];
     for (const BlockSlot &slot : op.inputs)
@@ -49,8 +48,7 @@ static Error checkBlock(const BlockProgram &program, uint32_t block, NameSet use
         for (TextId name : slot.variables)
           if (name != kEmptyName && !used.contains(name) && program.find(block, name))
             return readBeforeWrite(program, block, at, slot.name, name);
-    forEachVariable(op.inputs, use);
-    forEachVariable(op.outputs, use);
+    forEachOperand(op, [&](TextId name) { used.insert(name); });
     if (!op.subBlock) continue;
     const NamesAround inside = findNamesAround(program, *op.subBlock);
     used.insert(inside.read.names());

@@ -202,11 +202,8 @@ ForwardSearch::Match ForwardSearch::match(BlockReader &in, uint32_t candidate) c
 }
 
 ForwardSearch::Shapes ForwardSearch::compareShapes(TextId gradient, BlockReader &in, TextId operand) const {
-  auto declared = [&](uint32_t block, TextId name) {
-    const std::optional<uint32_t> owner = reader.program.declaringBlock(block, name);
-    return owner ? reader.program.find(*owner, name) : nullptr;
-  };
-  const BlockVariable *of = declared(reader.index, gradient), *with = declared(in.index, operand);
+  const BlockVariable *of = visibleVariable(reader.program, reader.index, gradient),
+                      *with = visibleVariable(reader.program, in.index, operand);
   if (!of || !with || !of->dtype || !with->dtype) return Shapes::Unknown;
   if (of->shape.size() != with->shape.size()) return Shapes::Different;
   Shapes result = Shapes::Equal;

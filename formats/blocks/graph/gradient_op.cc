@@ -5,6 +5,7 @@
 #include "formats/blocks/graph/forward_search.h"
 #include "formats/blocks/graph/op_function.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/program/gradient_names.h"
 #include "ir/graph/context.h"
 #include "ir/graph/effects.h"
 #include "passes/rewrite/rewriter.h"
@@ -91,13 +92,13 @@ class GradientOpReader {
     if (reader.records.size() < at + 1) reader.records.resize(reader.program.blocks[reader.index].ops.size());
     // A variable that this operator was the first to read has a value only now.
     size_t number = 0;
-    forEachOperand(op().inputs, [&](TextId name) {
+    forEachVariable(op().inputs, [&](TextId name) {
       Value &v = inputs[number++];
       if (!v.isValid() && !writes(name)) v = ForwardSearch::valueOf(reader, name);
     });
     BlockReader::OpRecord &made = reader.records[at];
     made = {firstNode, reader.builder.numNodes(), std::move(inputs), {}};
-    forEachOperand(op().outputs, [&](TextId name) { made.outputs.push_back(ForwardSearch::valueOf(reader, name)); });
+    forEachVariable(op().outputs, [&](TextId name) { made.outputs.push_back(ForwardSearch::valueOf(reader, name)); });
     ForwardSearch::add(reader, at, slotsOf(*form));
   }
 
@@ -105,7 +106,7 @@ class GradientOpReader {
   std::vector<Value> inputs() {
     const bool isRow = findBlockOp(program.text(op().type));
     std::vector<Value> values;
-    forEachOperand(op().inputs, [&](TextId name) {
+    forEachVariable(op().inputs, [&](TextId name) {
       values.push_back(isRow && name != kEmptyName ? reader.read(name) : ForwardSearch::valueOf(reader, name));
     });
     return values;
@@ -113,11 +114,6 @@ class GradientOpReader {
 
  private:
   const BlockOp &op() const { return reader.op(at); }
-
-  template <typename Visit> static void forEachOperand(ArrayRef<BlockSlot> opSlots, Visit visit) {
-    for (const BlockSlot &slot : opSlots)
-      for (TextId name : slot.variables) visit(name);
-  }
 
   bool writes(TextId name) const {
     return any_of(op().outputs, [&](const BlockSlot &slot) { return is_contained(slot.variables, name); });

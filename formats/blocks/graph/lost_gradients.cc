@@ -66,9 +66,9 @@ class Search {
     dropUnread(targets);
     if (candidates.empty()) return {};
     findUses();
-    for (TextId name : sources) reach(0, name);
+    for (TextId name : sources) add(reached, 0, name);
     while (!reached.pending.empty()) spread(reached.next());
-    for (TextId name : targets) arrive(block, name);
+    for (TextId name : targets) add(arrived, block, name);
     while (!arrived.pending.empty()) goBack(arrived.next());
     std::vector<LostGradient> lost;
     for (const Candidate &candidate : candidates)
@@ -185,18 +185,15 @@ class Search {
     link(*op.subBlock, after);
   }
 
-  void reach(uint32_t block, TextId name) {
-    if (isCarrier(block, name)) reached.add(keyOf(block, name));
-  }
-  void arrive(uint32_t block, TextId name) {
-    if (isCarrier(block, name)) arrived.add(keyOf(block, name));
+  void add(Front &front, uint32_t block, TextId name) const {
+    if (isCarrier(block, name)) front.add(keyOf(block, name));
   }
 
   void spread(Key key) {
     for (const Key &next : links[key]) reached.add(next);
     for (OpAt at : readers[key])
       if (isReached.insert({at.block, at.op}).second)
-        forEachVariable(op(at).outputs, [&](TextId name) { reach(at.block, name); });
+        forEachVariable(op(at).outputs, [&](TextId name) { add(reached, at.block, name); });
   }
 
   void goBack(Key key) {
@@ -212,7 +209,7 @@ class Search {
       isDifferentiated.insert({at.block, at.op});
       for (const BlockSlot &slot : op(at).inputs)
         if (!omissions || !is_contained(omissions->inputs, program.text(slot.name)))
-          for (TextId name : slot.variables) arrive(at.block, name);
+          for (TextId name : slot.variables) add(arrived, at.block, name);
     }
   }
 

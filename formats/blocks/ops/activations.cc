@@ -16,7 +16,7 @@ Value clipped(OpTranslation &op, Value v, double low, double high) {
   return op.emit("clip", {v}, {{"a_min", numberText(low)}, {"a_max", numberText(high)}});
 }
 Value eluOf(OpTranslation &op, Value v, double alpha) {
-  return op.emit("LeakyReLU", {v}, {{"act_type", std::string("elu")}, {"slope", numberText(alpha)}});
+  return op.emit("LeakyReLU", {v}, {{"act_type", "elu"}, {"slope", numberText(alpha)}});
 }
 
 // x·Φ(x), or with `approximate` x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).

@@ -11,9 +11,6 @@ namespace {
 
 constexpr int64_t kMostPixels = 1 << 15;  // along an axis, so that squares are numbers
 
-Value reshaped(OpTranslation &op, Value v, ArrayRef<int64_t> shape) {
-  return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}});
-}
 Value transposed(OpTranslation &op, Value v, ArrayRef<int64_t> axes) {
   return op.emit("transpose", {v}, {{"axes", tupleText(axes)}});
 }
@@ -33,26 +30,26 @@ void pixelShuffle(OpTranslation &op) {
     return op.unsupported("'upscale_factor' " + Twine(*factor) + " is not supported for " + Twine(op.dim("X", 1)) +
                           " channels");
   const int64_t channels = op.dim("X", 1) / (*factor * *factor);
-  Value v = reshaped(op, op.in("X"), {0, -4, channels, -1, -2});
-  v = reshaped(op, v, {0, 0, -4, *factor, *factor, -2});
+  Value v = op.reshaped(op.in("X"), {0, -4, channels, -1, -2});
+  v = op.reshaped(v, {0, 0, -4, *factor, *factor, -2});
   v = transposed(op, v, {0, 1, 4, 2, 5, 3});
-  op.out("Out", reshaped(op, v, {0, 0, -3, -3}));
+  op.out("Out", op.reshaped(v, {0, 0, -3, -3}));
 }
 
 void pixelUnshuffle(OpTranslation &op) {
   const std::optional<int64_t> factor = factorOf(op, "downscale_factor");
   if (!factor) return;
-  Value v = reshaped(op, op.in("X"), {0, 0, -4, -1, *factor, -4, -1, *factor});
+  Value v = op.reshaped(op.in("X"), {0, 0, -4, -1, *factor, -4, -1, *factor});
   v = transposed(op, v, {0, 1, 3, 5, 2, 4});
-  v = reshaped(op, v, {0, -3, -2});
-  op.out("Out", reshaped(op, v, {0, -3, -2}));
+  v = op.reshaped(v, {0, -3, -2});
+  op.out("Out", op.reshaped(v, {0, -3, -2}));
 }
 
 void channelShuffle(OpTranslation &op) {
   const std::optional<int64_t> groups = factorOf(op, "groups");
   if (!groups) return;
-  const Value v = reshaped(op, op.in("X"), {0, -4, *groups, -1, -2});
-  op.out("Out", reshaped(op, transposed(op, v, {0, 2, 1, 3, 4}), {0, -3, -2}));
+  const Value v = op.reshaped(op.in("X"), {0, -4, *groups, -1, -2});
+  op.out("Out", op.reshaped(transposed(op, v, {0, 2, 1, 3, 4}), {0, -3, -2}));
 }
 
 // One channel of each group, the largest.
@@ -60,7 +57,7 @@ void maxout(OpTranslation &op) {
   const int64_t groups = op.integer("groups", 1), axis = op.axisOf("X", op.integer("axis", 1));
   std::vector<int64_t> shape(static_cast<size_t>(axis), 0);
   shape.insert(shape.end(), {-4, -1, groups, -2});
-  op.out("Out", op.emit("max", {reshaped(op, op.in("X"), shape)}, {{"axis", std::to_string(axis + 1)}}));
+  op.out("Out", op.emit("max", {op.reshaped(op.in("X"), shape)}, {{"axis", std::to_string(axis + 1)}}));
 }
 
 Value diagonalOf(OpTranslation &op, StringRef slot) {
@@ -70,9 +67,7 @@ Value diagonalOf(OpTranslation &op, StringRef slot) {
                   {"axis2", std::to_string(op.axisOf(slot, op.integer("axis2", 1)))}});
 }
 void diagonal(OpTranslation &op) { op.out("Out", diagonalOf(op, "Input")); }
-void trace(OpTranslation &op) {
-  op.out("Out", op.emit("sum", {diagonalOf(op, "Input")}, {{"axis", std::string("-1")}}));
-}
+void trace(OpTranslation &op) { op.out("Out", op.emit("sum", {diagonalOf(op, "Input")}, {{"axis", "-1"}})); }
 
 // A matrix with a vector on its diagonal, or the diagonal of a matrix.
 void diagonalMatrix(OpTranslation &op) {
@@ -97,9 +92,7 @@ void broadcastTensors(OpTranslation &op) {
   size_t rank = 1;
   for (size_t i = 0; i < operands.size(); ++i) rank = std::max(rank, op.rank("X", i));
   for (auto [i, operand] : enumerate(operands)) {
-    Value v = operand;
-    for (size_t r = std::max<size_t>(op.rank("X", i), 1); r < rank; ++r)
-      v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+    const Value v = op.withRank(operand, std::max<size_t>(op.rank("X", i), 1), rank);
     aligned.push_back(v);
     if (aligned.size() > 1)
       shape = op.emit("broadcast_add", {op.emit("zeros_like", {shape}), op.emit("zeros_like", {v})});
@@ -117,21 +110,18 @@ void meshgrid(OpTranslation &op) {
   for (auto [i, v] : enumerate(operands)) {
     std::vector<int64_t> shape(grid.size(), 1);
     shape[i] = grid[i];
-    op.out("Out", op.emit("broadcast_to", {reshaped(op, v, shape)}, {{"shape", tupleText(grid)}}), i);
+    op.out("Out", op.emit("broadcast_to", {op.reshaped(v, shape)}, {{"shape", tupleText(grid)}}), i);
   }
 }
 
 // Of several tensors, row i of the one that Ids[i] names.
 void multiplex(OpTranslation &op) {
   const std::vector<Value> operands = op.ins("X");
-  const Value all =
-      op.emit("stack", operands, {{"num_args", std::to_string(operands.size())}, {"axis", std::string("0")}});
-  const Value ids = reshaped(op, op.in("Ids"), {1, -1});
-  const Value rows = op.emit("_index_like", {ids}, {{"axis", std::string("1")}});
-  const Value tuples = op.emit("Concat",
-                               {op.emit("Cast", {ids}, {{"dtype", std::string("float64")}}),
-                                op.emit("Cast", {rows}, {{"dtype", std::string("float64")}})},
-                               {{"num_args", std::string("2")}, {"dim", std::string("0")}});
+  const Value all = op.emit("stack", operands, {{"num_args", std::to_string(operands.size())}, {"axis", "0"}});
+  const Value ids = op.reshaped(op.in("Ids"), {1, -1});
+  const Value rows = op.emit("_index_like", {ids}, {{"axis", "1"}});
+  auto asNumbers = [&](Value v) { return op.emit("Cast", {v}, {{"dtype", "float64"}}); };
+  const Value tuples = op.joined({asNumbers(ids), asNumbers(rows)}, 0);
   op.out("Out", op.emit("gather_nd", {all, tuples}));
 }
 

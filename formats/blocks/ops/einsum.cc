@@ -127,8 +127,6 @@ class Einsum {
     return product;
   }
 
-  Value reshaped(Value v, ArrayRef<int64_t> shape) { return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}}); }
-
   /// A product of two stacks of matrices: axes of both that `later` has are the stack, other axes of both are summed.
   Labelled multiplied(const Labelled &x, const Labelled &y, StringRef later) {
     std::string stack, inner, rows, columns;
@@ -138,13 +136,12 @@ class Einsum {
     for (char c : y.axes)
       if (!StringRef(x.axes).contains(c)) columns += c;
     const int64_t number = sizeOf(stack), depth = sizeOf(inner);
-    const Value a = reshaped(ordered(x, stack + rows + inner).v, {number, sizeOf(rows), depth});
-    const Value b = reshaped(ordered(y, stack + inner + columns).v, {number, depth, sizeOf(columns)});
+    const Value a = op.reshaped(ordered(x, stack + rows + inner).v, {number, sizeOf(rows), depth});
+    const Value b = op.reshaped(ordered(y, stack + inner + columns).v, {number, depth, sizeOf(columns)});
     std::vector<int64_t> shape;
     const std::string axes = stack + rows + columns;
     for (char c : axes) shape.push_back(sizes.at(c));
-    const Value product = op.emit("batch_dot", {a, b});
-    return {reshaped(product, shape.empty() ? std::vector<int64_t>{1} : shape), axes};
+    return {op.reshaped(op.emit("batch_dot", {a, b}), shape), axes};
   }
 
   OpTranslation &op;
@@ -156,9 +153,9 @@ class Einsum {
 // Every row of X times a matrix times the same row of Y, one matrix for each column of the result.
 void bilinearProduct(OpTranslation &op) {
   const Value x = op.in("X"), y = op.in("Y"), weight = op.in("Weight");
-  const Value half = op.emit("dot", {x, op.emit("transpose", {weight}, {{"axes", std::string("(1, 0, 2)")}})});
-  const Value terms = op.emit("broadcast_mul", {half, op.emit("expand_dims", {y}, {{"axis", std::string("1")}})});
-  Value v = op.emit("sum", {terms}, {{"axis", std::string("2")}});
+  const Value half = op.emit("dot", {x, op.emit("transpose", {weight}, {{"axes", "(1, 0, 2)"}})});
+  const Value terms = op.emit("broadcast_mul", {half, op.emit("expand_dims", {y}, {{"axis", "1"}})});
+  Value v = op.emit("sum", {terms}, {{"axis", "2"}});
   if (op.has("Bias")) v = op.emit("broadcast_add", {v, op.in("Bias")});
   op.out("Out", v);
 }

@@ -43,7 +43,7 @@ void extremumOfNumbers(OpTranslation &op, StringRef extremum, StringRef isChosen
   op.out("Out", op.emit("where", {takesX, whole(x), whole(y)}));
 }
 
-Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", std::string("bool")}}); }
+Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", "bool"}}); }
 
 void comparison(OpTranslation &op, StringRef name) {
   const Value x = op.in("X"), y = op.in("Y");
@@ -168,9 +168,7 @@ void assignValue(OpTranslation &op) {
 void range(OpTranslation &op) {
   const int64_t number = op.dim("Out", 0);
   const Value start = op.in("Start");
-  const Value steps =
-      op.emit("_arange", {},
-              {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", std::string("float64")}});
+  const Value steps = op.emit("_arange", {}, {{"start", "0"}, {"stop", std::to_string(number)}, {"dtype", "float64"}});
   const Value scaled = op.emit("broadcast_mul", {op.emit("_cast_like", {steps, start}), op.in("Step")});
   op.out("Out", op.emit("broadcast_add", {scaled, start}));
 }
@@ -181,8 +179,7 @@ void linspace(OpTranslation &op) {
   const std::string dtype = op.dtype("dtype");
   auto asOut = [&](StringRef slot) { return op.emit("Cast", {op.in(slot)}, {{"dtype", dtype}}); };
   const Value start = asOut("Start"), way = op.emit("broadcast_sub", {asOut("Stop"), start});
-  const Value steps =
-      op.emit("_arange", {}, {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", dtype}});
+  const Value steps = op.emit("_arange", {}, {{"start", "0"}, {"stop", std::to_string(number)}, {"dtype", dtype}});
   const Value parts = op.timesScalar(steps, number > 1 ? 1 / static_cast<double>(number - 1) : 0);
   const Value points = op.emit("broadcast_add", {op.emit("broadcast_mul", {parts, way}), start});
   op.out("Out", op.emit("BlockGrad", {points}));  // as in Paddle
@@ -197,7 +194,7 @@ void eye(OpTranslation &op) {
 }
 
 void shapeOf(OpTranslation &op) {
-  op.out("Out", op.emit("Cast", {op.emit("shape_array", {op.in("Input")})}, {{"dtype", std::string("int32")}}));
+  op.out("Out", op.emit("Cast", {op.emit("shape_array", {op.in("Input")})}, {{"dtype", "int32"}}));
 }
 
 void numElements(OpTranslation &op) { op.out("Out", op.emit("size_array", {op.in("Input")})); }
@@ -216,8 +213,6 @@ void uniform(OpTranslation &op) {
   draw(op, "_random_uniform", {"low", numberText(op.number("min", -1))}, {"high", numberText(op.number("max", 1))});
 }
 
-void fillZerosLike(OpTranslation &op) { unary(op, "zeros_like"); }
-
 void where(OpTranslation &op) { op.out("Out", op.emit("where", {op.in("Condition"), op.in("X"), op.in("Y")})); }
 
 void pow(OpTranslation &op) {
@@ -226,8 +221,8 @@ void pow(OpTranslation &op) {
 }
 
 void leakyRelu(OpTranslation &op) {
-  op.out("Out", op.emit("LeakyReLU", {op.in("X")},
-                        {{"act_type", std::string("leaky")}, {"slope", numberText(op.number("alpha", 0.02))}}));
+  op.out("Out",
+         op.emit("LeakyReLU", {op.in("X")}, {{"act_type", "leaky"}, {"slope", numberText(op.number("alpha", 0.02))}}));
 }
 
 void arcTangent(OpTranslation &op) { op.out("Out", op.emit("_npi_arctan2", {op.in("X1"), op.in("X2")})); }
@@ -251,13 +246,9 @@ void isNotANumber(OpTranslation &op) {
   const Value x = op.in("X");
   op.out("Out", asBool(op, op.emit("broadcast_not_equal", {x, x})));
 }
-void isInfinite(OpTranslation &op) {
+void compareWithInfinity(OpTranslation &op, StringRef name) {
   const double infinity = std::numeric_limits<double>::infinity();
-  op.out("Out", asBool(op, op.scalar("_equal_scalar", op.emit("abs", {op.in("X")}), infinity)));
-}
-void isFinite(OpTranslation &op) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  op.out("Out", asBool(op, op.scalar("_lesser_scalar", op.emit("abs", {op.in("X")}), infinity)));
+  op.out("Out", asBool(op, op.scalar(name, op.emit("abs", {op.in("X")}), infinity)));
 }
 
 constexpr BlockOpRow kRows[] = {
@@ -294,14 +285,14 @@ constexpr BlockOpRow kRows[] = {
     {"fill_any_like", fillAnyLike},
     {"fill_constant", fillConstant},
     {"fill_constant_batch_size_like", fillLikeBatch},
-    {"fill_zeros_like", fillZerosLike},
+    {"fill_zeros_like", [](OpTranslation &op) { unary(op, "zeros_like"); }},
     {"floor", [](OpTranslation &op) { unary(op, "floor"); }},
     {"gaussian_random", gaussian},
     {"greater_equal", [](OpTranslation &op) { comparison(op, "broadcast_greater_equal"); }},
     {"greater_than", [](OpTranslation &op) { comparison(op, "broadcast_greater"); }},
     {"increment", increment},
-    {"isfinite_v2", isFinite},
-    {"isinf_v2", isInfinite},
+    {"isfinite_v2", [](OpTranslation &op) { compareWithInfinity(op, "_lesser_scalar"); }},
+    {"isinf_v2", [](OpTranslation &op) { compareWithInfinity(op, "_equal_scalar"); }},
     {"isnan_v2", isNotANumber},
     {"leaky_relu", leakyRelu},
     {"lerp", lerp},

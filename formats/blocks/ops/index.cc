@@ -8,31 +8,30 @@ namespace gradc {
 namespace {
 
 Value rows(OpTranslation &op, Value table, Value ids, int64_t axis) {
-  return op.emit("take", {table, ids}, {{"axis", std::to_string(axis)}, {"mode", std::string("clip")}});
+  return op.emit("take", {table, ids}, {{"axis", std::to_string(axis)}, {"mode", "clip"}});
 }
 
 // The row `padding_idx` counts as zeros. In the older form, ids have a last axis of one element.
 void lookupTable(OpTranslation &op, bool isOld) {
   Value ids = op.in("Ids");
   const Value table = op.in("W");
-  if (isOld && op.rank("Ids") > 1) ids = op.emit("squeeze", {ids}, {{"axis", std::string("-1")}});
+  if (isOld && op.rank("Ids") > 1) ids = op.emit("squeeze", {ids}, {{"axis", "-1"}});
   const int64_t padding = op.integer("padding_idx", -1);
   Value v = rows(op, table, ids, 0);
   if (padding != -1) {
     const double row = static_cast<double>(padding < 0 ? padding + op.dim("W", 0) : padding);
-    const Value numbers = op.emit("Cast", {ids}, {{"dtype", std::string("float64")}});
-    const Value isKept =
-        op.emit("expand_dims", {op.scalar("_not_equal_scalar", numbers, row)}, {{"axis", std::string("-1")}});
+    const Value numbers = op.emit("Cast", {ids}, {{"dtype", "float64"}});
+    const Value isKept = op.emit("expand_dims", {op.scalar("_not_equal_scalar", numbers, row)}, {{"axis", "-1"}});
     v = op.emit("broadcast_mul", {v, op.emit("_cast_like", {isKept, v})});
   }
-  if (op.rank("Ids") == 0) v = op.emit("squeeze", {v}, {{"axis", std::string("0")}});  // an axis of gradc's alone
+  if (op.rank("Ids") == 0) v = op.emit("squeeze", {v}, {{"axis", "0"}});  // an axis of gradc's alone
   op.out("Out", v);
 }
 
 void gather(OpTranslation &op) {
   op.refuse({"Axis"});
   Value index = op.in("Index");
-  if (op.rank("Index") == 2) index = op.emit("Reshape", {index}, {{"shape", std::string("(-3,)")}});  // (n, 1)
+  if (op.rank("Index") == 2) index = op.reshaped(index, {-3});  // (n, 1)
   const int64_t axis = op.axisOf("X", op.integer("axis", 0));
   Value v = rows(op, op.in("X"), index, axis);
   if (op.rank("Index") == 0 && op.rank("X") > 1) v = op.emit("squeeze", {v}, {{"axis", std::to_string(axis)}});
@@ -55,7 +54,7 @@ void gatherNd(OpTranslation &op) {
 
 void scatterNdAdd(OpTranslation &op) {
   const Value x = op.in("X"), index = tuplesFirst(op, op.in("Index"));
-  op.out("Out", op.emit("_scatter_nd", {x, op.in("Updates"), index}, {{"reduction", std::string("add")}}));
+  op.out("Out", op.emit("_scatter_nd", {x, op.in("Updates"), index}, {{"reduction", "add"}}));
 }
 
 void indexSelect(OpTranslation &op) {
@@ -65,7 +64,7 @@ void indexSelect(OpTranslation &op) {
 
 void indexSample(OpTranslation &op) {
   const Value x = op.in("X");
-  op.out("Out", op.emit("_take_along_axis", {x, op.in("Index")}, {{"axis", std::string("1")}}));
+  op.out("Out", op.emit("_take_along_axis", {x, op.in("Index")}, {{"axis", "1"}}));
 }
 
 void takeAlongAxis(OpTranslation &op) {
@@ -78,8 +77,7 @@ void argsort(OpTranslation &op) {
   const std::string axis = std::to_string(op.integer("axis", -1)),
                     isAscending = flagText(!op.flag("descending", false));
   op.out("Out", op.emit("sort", {x}, {{"axis", axis}, {"is_ascend", isAscending}}));
-  op.out("Indices",
-         op.emit("argsort", {x}, {{"axis", axis}, {"is_ascend", isAscending}, {"dtype", std::string("int64")}}));
+  op.out("Indices", op.emit("argsort", {x}, {{"axis", axis}, {"is_ascend", isAscending}, {"dtype", "int64"}}));
 }
 
 void oneHot(OpTranslation &op) {
@@ -91,13 +89,13 @@ void oneHot(OpTranslation &op) {
 // Without `overwrite` the rows begin as zeros and all updates of one row are added up.
 void scatterSum(OpTranslation &op, Value x, Value ids, Value updates) {
   const Value empty = op.emit("_contrib_index_copy", {x, ids, op.emit("zeros_like", {updates})});
-  const Value tuples = op.emit("expand_dims", {ids}, {{"axis", std::string("0")}});
-  op.out("Out", op.emit("_scatter_nd", {empty, updates, tuples}, {{"reduction", std::string("add")}}));
+  const Value tuples = op.emit("expand_dims", {ids}, {{"axis", "0"}});
+  op.out("Out", op.emit("_scatter_nd", {empty, updates, tuples}, {{"reduction", "add"}}));
 }
 
 void scatter(OpTranslation &op) {
   Value ids = op.in("Ids");
-  if (op.rank("Ids") == 2) ids = op.emit("Reshape", {ids}, {{"shape", std::string("(-3,)")}});
+  if (op.rank("Ids") == 2) ids = op.reshaped(ids, {-3});
   const Value x = op.in("X"), updates = op.in("Updates");
   if (!op.flag("overwrite", true)) return scatterSum(op, x, ids, updates);
   op.out("Out", op.emit("_contrib_index_copy", {x, ids, updates}));
@@ -116,9 +114,9 @@ void topK(OpTranslation &op) {
   const Value both = op.emit("topk", {op.in("X")},
                              {{"axis", std::to_string(op.integer("axis", -1))},
                               {"k", std::to_string(numSelected(op))},
-                              {"ret_typ", std::string("both")},
+                              {"ret_typ", "both"},
                               {"is_ascend", flagText(!op.flag("largest", true))},
-                              {"dtype", std::string("int64")}});
+                              {"dtype", "int64"}});
   op.out("Out", both);
   op.out("Indices", OpTranslation::output(both, 1));
 }
@@ -127,15 +125,11 @@ void topK(OpTranslation &op) {
 void kthValue(OpTranslation &op) {
   const int64_t axis = op.axisOf("X", op.integer("axis", -1)), k = numSelected(op);
   const std::string along = std::to_string(axis);
-  const Value both = op.emit("topk", {op.in("X")},
-                             {{"axis", along},
-                              {"k", std::to_string(k)},
-                              {"ret_typ", std::string("both")},
-                              {"is_ascend", std::string("True")},
-                              {"dtype", std::string("int64")}});
+  const Value both = op.emit(
+      "topk", {op.in("X")},
+      {{"axis", along}, {"k", std::to_string(k)}, {"ret_typ", "both"}, {"is_ascend", "True"}, {"dtype", "int64"}});
   auto last = [&](Value v) {
-    const Value kth =
-        op.emit("slice_axis", {v}, {{"axis", along}, {"begin", std::to_string(k - 1)}, {"end", std::to_string(k)}});
+    const Value kth = op.sliced(v, axis, k - 1, k);
     return op.flag("keepdim", false) ? kth : op.emit("squeeze", {kth}, {{"axis", along}});
   };
   op.out("Out", last(both));
@@ -144,13 +138,12 @@ void kthValue(OpTranslation &op) {
 
 // Arrays are stacked (formats/blocks/arrays/stacked_arrays.h).
 void readFromArray(OpTranslation &op) {
-  const Value element =
-      op.emit("take", {op.in("X"), op.in("I")}, {{"axis", std::string("0")}, {"mode", std::string("raise")}});
-  op.out("Out", op.emit("Reshape", {element}, {{"shape", std::string("(-3, -2)")}}));
+  const Value element = op.emit("take", {op.in("X"), op.in("I")}, {{"axis", "0"}, {"mode", "raise"}});
+  op.out("Out", op.reshaped(element, {-3, -2}));
 }
 
 void writeToArray(OpTranslation &op) {
-  const Value element = op.emit("expand_dims", {op.in("X")}, {{"axis", std::string("0")}});
+  const Value element = op.emit("expand_dims", {op.in("X")}, {{"axis", "0"}});
   op.out("Out", op.emit("_contrib_index_copy", {op.in(kArraySlot), op.in("I"), element}));
 }
 
@@ -158,13 +151,9 @@ void writeToArray(OpTranslation &op) {
 /// error when it runs: the index below is 0 or out of range.
 Value elementsInUse(OpTranslation &op, int64_t number) {
   const Value all = op.in("X");
-  const std::string end = std::to_string(number);
-  if (!op.has(kLengthSlot)) {
-    const std::string zero = "0";
-    return op.emit("slice_axis", {all}, {{"axis", zero}, {"begin", zero}, {"end", end}});
-  }
-  const std::string type = "int64", axis = "0", mode = "raise";
-  const Value zeros = op.emit("_zeros", {}, {{"shape", std::string("(1,)")}, {"dtype", type}}),
+  if (!op.has(kLengthSlot)) return op.sliced(all, 0, 0, number);
+  const std::string end = std::to_string(number), type = "int64", axis = "0", mode = "raise";
+  const Value zeros = op.emit("_zeros", {}, {{"shape", "(1,)"}, {"dtype", type}}),
               tooMany = op.addScalar(op.in(kLengthSlot), -static_cast<double>(number)),
               zero = op.emit("take", {zeros, tooMany}, {{"axis", axis}, {"mode", mode}}),
               positions = op.emit("_arange", {}, {{"start", axis}, {"stop", end}, {"dtype", type}});
@@ -188,12 +177,11 @@ void arrayToTensor(OpTranslation &op) {
   axes.insert(axes.begin() + axis, 0);
   if (axis != 0) v = op.emit("transpose", {v}, {{"axes", tupleText(axes)}});
   merged.insert(merged.end(), {-3, -2});  // two become one, the rest stays
-  if (!isStack || rank == 0) v = op.emit("Reshape", {v}, {{"shape", tupleText(merged)}});
+  if (!isStack || rank == 0) v = op.reshaped(v, merged);
   op.out("Out", v);
   const int64_t size = axis < rank ? element[static_cast<size_t>(axis)] : 1;
   op.out("OutIndex",
-         op.emit("_full", {},
-                 {{"shape", tupleText({number})}, {"value", std::to_string(size)}, {"dtype", std::string("int32")}}));
+         op.emit("_full", {}, {{"shape", tupleText({number})}, {"value", std::to_string(size)}, {"dtype", "int32"}}));
 }
 
 constexpr BlockOpRow kRows[] = {

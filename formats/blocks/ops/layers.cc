@@ -18,9 +18,7 @@ void batchNormOfValues(OpTranslation &op, int64_t axis) {
     if (i != axis) others.push_back(i);
   if (axis < rank) shape[static_cast<size_t>(axis)] = -1;
   auto aligned = [&](Value v) { return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}}); };
-  auto average = [&](Value v) {
-    return op.emit("mean", {v}, {{"axis", tupleText(others)}, {"keepdims", std::string("False")}});
-  };
+  auto average = [&](Value v) { return op.emit("mean", {v}, {{"axis", tupleText(others)}, {"keepdims", "False"}}); };
   const bool usesMoving = op.flag("is_test", false) || op.flag("use_global_stats", false);
   const Value moving = op.in("Mean"), movingVariance = op.in("Variance");
   const Value mean = usesMoving ? moving : average(x);
@@ -55,7 +53,7 @@ void batchNorm(OpTranslation &op) {
   const Value y = op.emit("BatchNorm", {op.in("X"), op.in("Scale"), op.in("Bias"), mean, variance},
                           {{"eps", numberText(op.number("epsilon", 1e-5))},
                            {"momentum", numberText(op.number("momentum", 0.9))},
-                           {"fix_gamma", std::string("False")},
+                           {"fix_gamma", "False"},
                            {"axis", std::string(isLast ? "-1" : "1")},
                            {"use_global_stats", flagText(usesMoving)}});
   op.out("Y", y);
@@ -74,21 +72,20 @@ void layerNorm(OpTranslation &op) {
   for (int64_t i = begin + 1; i < rank; ++i) {
     std::vector<int64_t> shape(static_cast<size_t>(begin), 0);
     shape.insert(shape.end(), {-3, -2});
-    rows = op.emit("Reshape", {rows}, {{"shape", tupleText(shape)}});
+    rows = op.reshaped(rows, shape);
   }
   const std::string axis = "-1";
   const std::initializer_list<AttrPair> along = {{"axis", axis}};
-  const Value mean = op.emit("mean", {rows}, {{"axis", axis}, {"keepdims", std::string("True")}});
+  const Value mean = op.emit("mean", {rows}, {{"axis", axis}, {"keepdims", "True"}});
   const Value centered = op.emit("broadcast_sub", {rows, mean});
-  const Value variance =
-      op.emit("mean", {op.emit("square", {centered})}, {{"axis", axis}, {"keepdims", std::string("True")}});
+  const Value variance = op.emit("mean", {op.emit("square", {centered})}, {{"axis", axis}, {"keepdims", "True"}});
   const Value deviation = op.emit("sqrt", {op.addScalar(variance, op.number("epsilon", 1e-5))});
   Value y = op.emit("broadcast_div", {centered, deviation});
   if (op.has("Scale")) y = op.emit("broadcast_mul", {y, op.in("Scale")});
   if (op.has("Bias")) y = op.emit("broadcast_add", {y, op.in("Bias")});
   op.out("Y", begin + 1 < rank ? op.emit("reshape_like", {y, x}) : y);
-  op.out("Mean", op.emit("Reshape", {op.emit("sum", {mean}, along)}, {{"shape", std::string("(-1,)")}}));
-  op.out("Variance", op.emit("Reshape", {op.emit("sum", {variance}, along)}, {{"shape", std::string("(-1,)")}}));
+  op.out("Mean", op.reshaped(op.emit("sum", {mean}, along), {-1}));
+  op.out("Variance", op.reshaped(op.emit("sum", {variance}, along), {-1}));
 }
 
 void dropout(OpTranslation &op) {
@@ -111,7 +108,7 @@ void softmax(OpTranslation &op, StringRef name) {
 void normalizeImages(OpTranslation &op, int64_t groups, StringRef meanSlot, StringRef varianceSlot) {
   const Value x = op.in("X");
   const std::string axis = "-1", keeps = "True";
-  const Value rows = op.emit("Reshape", {x}, {{"shape", tupleText({0, groups, -1})}});
+  const Value rows = op.reshaped(x, {0, groups, -1});
   const Value mean = op.emit("mean", {rows}, {{"axis", axis}, {"keepdims", keeps}});
   const Value centered = op.emit("broadcast_sub", {rows, mean});
   const Value variance = op.emit("mean", {op.emit("square", {centered})}, {{"axis", axis}, {"keepdims", keeps}});

@@ -8,10 +8,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-Value reshaped(OpTranslation &op, Value v, ArrayRef<int64_t> shape) {
-  return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}});
-}
-
 /// The number of leading axes that become the rows of a matrix; both it and the columns have at least one.
 int64_t numRowAxes(OpTranslation &op, StringRef slot, StringRef key) {
   const int64_t number = op.integer(key, 1), rank = static_cast<int64_t>(op.rank(slot));
@@ -25,9 +21,9 @@ int64_t numRowAxes(OpTranslation &op, StringRef slot, StringRef key) {
 /// A matrix whose rows are the first `numRows` axes of an operand, its columns the others.
 Value matrix(OpTranslation &op, StringRef slot, int64_t numRows) {
   Value v = op.in(slot);
-  for (int64_t i = 1; i < numRows; ++i) v = reshaped(op, v, {-3, -2});  // two axes become one, the rest stays
+  for (int64_t i = 1; i < numRows; ++i) v = op.reshaped(v, {-3, -2});  // two axes become one, the rest stays
   const auto numColumns = static_cast<int64_t>(op.rank(slot)) - numRows;
-  for (int64_t i = 1; i < numColumns; ++i) v = reshaped(op, v, {0, -3, -2});
+  for (int64_t i = 1; i < numColumns; ++i) v = op.reshaped(v, {0, -3, -2});
   return v;
 }
 
@@ -38,25 +34,20 @@ void mul(OpTranslation &op) {
   const auto columns = static_cast<int64_t>(op.rank("Y")) - rowsY;
   if (columns > 1)
     v = op.emit("reshape_like", {v, op.in("Y")},
-                {{"lhs_begin", std::string("1")}, {"lhs_end", std::string("2")}, {"rhs_begin", std::to_string(rowsY)}});
+                {{"lhs_begin", "1"}, {"lhs_end", "2"}, {"rhs_begin", std::to_string(rowsY)}});
   if (rowsX > 1)
     v = op.emit("reshape_like", {v, op.in("X")},
-                {{"lhs_begin", std::string("0")},
-                 {"lhs_end", std::string("1")},
-                 {"rhs_begin", std::string("0")},
-                 {"rhs_end", std::to_string(rowsX)}});
+                {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", std::to_string(rowsX)}});
   op.out("Out", v);
 }
 
 /// Broadcasts a stack of matrices to these leading axes.
-Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> batch, ArrayRef<int64_t> own) {
+Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> batch) {
   ArrayRef<int64_t> dims = op.shape(slot);
   if (dims.drop_back(2) == batch) return v;
-  for (size_t rank = dims.size(); rank < own.size(); ++rank)
-    v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   std::vector<int64_t> shape(batch.begin(), batch.end());
   shape.insert(shape.end(), {0, 0});  // unchanged
-  return op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}});
+  return op.emit("broadcast_to", {op.withRank(v, dims.size(), shape.size())}, {{"shape", tupleText(shape)}});
 }
 
 /// Matrices of rank above 2, or one matrix, times a vector.
@@ -82,7 +73,7 @@ Value product(OpTranslation &op, bool transX, bool transY) {
   ArrayRef<int64_t> dimsX = op.shape("X"), dimsY = op.shape("Y");
   if (rankY == 2 && !transX) return op.emit("dot", {x, y}, transposes);
   ArrayRef<int64_t> batchX = dimsX.drop_back(2), batchY = dimsY.drop_back(2);
-  std::vector<int64_t> batch(std::max(batchX.size(), batchY.size()), 1), own(batch.size() + 2);
+  std::vector<int64_t> batch(std::max(batchX.size(), batchY.size()), 1);
   for (ArrayRef<int64_t> from : {batchX, batchY})
     for (size_t i = 0; i < from.size(); ++i) {
       int64_t &size = batch[batch.size() - from.size() + i];
@@ -90,7 +81,7 @@ Value product(OpTranslation &op, bool transX, bool transY) {
     }
   if (is_contained(batch, -1) && batchX != batchY)
     op.unsupported("batch dimensions of unknown size cannot be broadcast");
-  const Value left = withBatch(op, x, "X", batch, own), right = withBatch(op, y, "Y", batch, own);
+  const Value left = withBatch(op, x, "X", batch), right = withBatch(op, y, "Y", batch);
   return op.emit("_linalg_gemm2", {left, right}, transposes);
 }
 
@@ -117,24 +108,17 @@ void addmm(OpTranslation &op) {
                                           op.timesScalar(product, op.number("Alpha", 1))}));
 }
 
-/// An operand with more axes of one element in front, so that its rank is `rank`.
-Value withRank(OpTranslation &op, StringRef slot, size_t rank) {
-  Value v = op.in(slot);
-  for (size_t i = op.rank(slot); i < rank; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
-  return v;
-}
-
 // Out[i·p + j] = X[i]·Y[j] where Y has p elements, along every axis.
 void kron(OpTranslation &op) {
   const size_t rank = std::max(op.rank("X"), op.rank("Y"));
   if (rank == 0) return op.unsupported("operands of rank 0 are not supported");
-  Value x = withRank(op, "X", rank), y = withRank(op, "Y", rank);
+  Value x = op.withRank(op.in("X"), op.rank("X"), rank), y = op.withRank(op.in("Y"), op.rank("Y"), rank);
   std::vector<int64_t> merged(rank, -3);
   for (size_t i = rank; i-- > 0;) {
     x = op.emit("expand_dims", {x}, {{"axis", std::to_string(i + 1)}});
     y = op.emit("expand_dims", {y}, {{"axis", std::to_string(i)}});
   }
-  op.out("Out", op.emit("Reshape", {op.emit("broadcast_mul", {x, y})}, {{"shape", tupleText(merged)}}));
+  op.out("Out", op.reshaped(op.emit("broadcast_mul", {x, y}), merged));
 }
 
 // x₁·y₂ − x₂·y₁, where the numbers say how far the three elements are turned.
@@ -143,13 +127,9 @@ void cross(OpTranslation &op) {
   int64_t axis = op.integer("dim", kFirst);
   if (axis == kFirst) axis = find(op.shape("X"), 3) - op.shape("X").begin();
   axis = op.axisOf("X", axis);
-  const std::string along = std::to_string(axis);
   auto turned = [&](StringRef slot, int64_t by) {
-    auto part = [&](int64_t begin, int64_t end) {
-      return op.emit("slice_axis", {op.in(slot)},
-                     {{"axis", along}, {"begin", std::to_string(begin)}, {"end", std::to_string(end)}});
-    };
-    return op.emit("Concat", {part(by, 3), part(0, by)}, {{"num_args", std::string("2")}, {"dim", along}});
+    const Value v = op.in(slot);
+    return op.joined({op.sliced(v, axis, by, 3), op.sliced(v, axis, 0, by)}, axis);
   };
   op.out("Out", op.emit("elemwise_sub", {op.emit("elemwise_mul", {turned("X", 1), turned("Y", 2)}),
                                          op.emit("elemwise_mul", {turned("X", 2), turned("Y", 1)})}));

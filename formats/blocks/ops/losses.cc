@@ -15,7 +15,7 @@ Value minus(OpTranslation &op, Value a, Value b) { return op.emit("elemwise_sub"
 /// The loss, and 0 where the label is `ignore_index`, which may be negative.
 Value withoutIgnored(OpTranslation &op, Value label, Value loss) {
   const auto ignored = static_cast<double>(op.integer("ignore_index", -100));
-  const Value numbers = op.emit("Cast", {label}, {{"dtype", std::string("float64")}});
+  const Value numbers = op.emit("Cast", {label}, {{"dtype", "float64"}});
   return times(op, loss, op.emit("_cast_like", {op.scalar("_not_equal_scalar", numbers, ignored), loss}));
 }
 
@@ -28,7 +28,7 @@ Picked picked(OpTranslation &op, Value v, StringRef slot, const std::string &axi
   const bool hasAxis = op.rank("Label") == op.rank(slot);
   const Value index = hasAxis ? op.emit("squeeze", {label}, {{"axis", axis}}) : label;
   return {hasAxis ? label : op.emit("expand_dims", {label}, {{"axis", axis}}),
-          op.emit("pick", {v, index}, {{"axis", axis}, {"keepdims", std::string("True")}})};
+          op.emit("pick", {v, index}, {{"axis", axis}, {"keepdims", "True"}})};
 }
 
 /// −Σ label·logs along the axis.
@@ -120,7 +120,7 @@ void nllLoss(OpTranslation &op) {
   const Value x = op.in("X");
   const Picked at = picked(op, x, "X", "1");
   Value weight = op.emit("ones_like", {at.value});
-  if (op.has("Weight")) weight = op.emit("take", {op.in("Weight"), at.label}, {{"axis", std::string("0")}});
+  if (op.has("Weight")) weight = op.emit("take", {op.in("Weight"), at.label}, {{"axis", "0"}});
   weight = withoutIgnored(op, at.label, weight);
   const std::initializer_list<AttrPair> axis = {{"axis", "1"}};
   const Value loss = op.emit("squeeze", {op.emit("negative", {times(op, at.value, weight)})}, axis);

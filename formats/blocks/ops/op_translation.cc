@@ -52,8 +52,7 @@ void OpTranslation::refuse(std::initializer_list<StringRef> slots) {
 
 const BlockVariable *OpTranslation::record(StringRef slot, size_t i) {
   const TextId name = variable(slot, i);
-  const std::optional<uint32_t> at = error ? std::nullopt : program.declaringBlock(block, name);
-  return at ? program.find(*at, name) : nullptr;
+  return error ? nullptr : visibleVariable(program, block, name);
 }
 
 bool OpTranslation::isWhole(StringRef slot, size_t i) {
@@ -134,10 +133,6 @@ std::string OpTranslation::dtype(StringRef key) {
   return dtypeName(type).str();
 }
 
-Value OpTranslation::emit(StringRef opName, ArrayRef<Value> inputs, std::initializer_list<AttrPair> attrs) {
-  return emit(opName, inputs, ArrayRef(attrs.begin(), attrs.size()));
-}
-
 Value OpTranslation::emit(StringRef opName, ArrayRef<Value> inputs, ArrayRef<AttrPair> attrs) {
   if (error) return Value();
   const OpDef *known = builder.context().ops.find(opName);
@@ -158,13 +153,28 @@ Value OpTranslation::scalar(StringRef opName, Value v, double number) {
   return emit(opName, {v}, {{"scalar", numberText(number)}, {"is_int", flagText(isInteger)}});
 }
 
+Value OpTranslation::reshaped(Value v, ArrayRef<int64_t> shape) {
+  return emit("Reshape", {v}, {{"shape", shape.empty() ? "(1,)" : tupleText(shape)}});
+}
+Value OpTranslation::withRank(Value v, size_t rank, size_t wanted) {
+  for (; rank < wanted; ++rank) v = emit("expand_dims", {v}, {{"axis", "0"}});
+  return v;
+}
+Value OpTranslation::sliced(Value v, int64_t axis, int64_t begin, int64_t end) {
+  return emit("slice_axis", {v},
+              {{"axis", std::to_string(axis)}, {"begin", std::to_string(begin)}, {"end", std::to_string(end)}});
+}
+Value OpTranslation::joined(ArrayRef<Value> parts, int64_t axis) {
+  return emit("Concat", parts, {{"num_args", std::to_string(parts.size())}, {"dim", std::to_string(axis)}});
+}
+
 Value OpTranslation::alignedWithX(Value y) {
   const auto rankX = static_cast<int64_t>(rank("X")), rankY = static_cast<int64_t>(rank("Y"));
   const int64_t axis = integer("axis", -1);
   if (axis < 0 || axis >= rankX - rankY) return y;
   std::vector<int64_t> shape = {-2};  // keeps all dimensions
   shape.insert(shape.end(), static_cast<size_t>(rankX - rankY - axis), 1);
-  return emit("Reshape", {y}, {{"shape", tupleText(shape)}});
+  return reshaped(y, shape);
 }
 
 void OpTranslation::out(StringRef slot, Value v, size_t i) {

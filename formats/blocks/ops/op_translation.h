@@ -57,13 +57,18 @@ class OpTranslation {
 
   // Results.
   /// Output 0 of a new node of gradc's operator.
-  Value emit(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, std::initializer_list<AttrPair> attrs = {});
-  Value emit(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrPair> attrs);
+  Value emit(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrPair> attrs = {});
   /// Output `index` of the node of a value.
   static Value output(Value v, uint16_t index) { return {v.node, index, 0}; }
   Value addScalar(Value v, double number) { return scalar("_plus_scalar", v, number); }
   Value timesScalar(Value v, double number) { return scalar("_mul_scalar", v, number); }
   Value scalar(llvm::StringRef opName, Value v, double number);
+  /// Without dimensions: one of one element, a scalar.
+  Value reshaped(Value v, llvm::ArrayRef<int64_t> shape);
+  /// With more axes of one element in front, so that `rank` axes become `wanted`.
+  Value withRank(Value v, size_t rank, size_t wanted);
+  Value sliced(Value v, int64_t axis, int64_t begin, int64_t end);
+  Value joined(llvm::ArrayRef<Value> parts, int64_t axis);
   /// Aligns y, of lower rank than operand `X`, with the axes of that from attribute `axis` on, by appending axes of one
   /// element.
   Value alignedWithX(Value y);

@@ -98,9 +98,9 @@ void pNorm(OpTranslation &op) {
 
 // Of truth values.
 void reduceTruth(OpTranslation &op, StringRef name) {
-  const Value numbers = op.emit("Cast", {op.in("X")}, {{"dtype", std::string("int32")}});
+  const Value numbers = op.emit("Cast", {op.in("X")}, {{"dtype", "int32"}});
   const Value v = reduced(op, name, numbers, axesOf(op, "dim"), op.flag("keep_dim", false));
-  op.out("Out", op.emit("Cast", {v}, {{"dtype", std::string("bool")}}));
+  op.out("Out", op.emit("Cast", {v}, {{"dtype", "bool"}}));
 }
 
 Value reversed(OpTranslation &op, Value v, int64_t axis) {
@@ -118,7 +118,7 @@ void cumsum(OpTranslation &op) {
   Value x = op.in("X");
   const bool isFlat = op.flag("flatten", false), isReverse = op.flag("reverse", false);
   if (isFlat && isReverse) return op.unsupported("'flatten' with 'reverse' is not supported");
-  if (isFlat) x = op.emit("Reshape", {x}, {{"shape", std::string("(-1,)")}});
+  if (isFlat) x = op.reshaped(x, {-1});
   const int64_t axis = isFlat ? 0 : op.axisOf("X", op.integer("axis", -1));
   const Value terms = isReverse ? reversed(op, x, axis) : x;
   Value v = op.emit("_np_cumsum", {terms}, {{"axis", std::to_string(axis)}});
@@ -126,14 +126,11 @@ void cumsum(OpTranslation &op) {
   op.out("Out", isReverse ? reversed(op, v, axis) : v);
 }
 
-/// v moved by `by` places along an axis, ones in front.
-Value shifted(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t length) {
-  auto part = [&](Value of, int64_t end) {
-    return op.emit("slice_axis", {of},
-                   {{"axis", std::to_string(axis)}, {"begin", std::string("0")}, {"end", std::to_string(end)}});
-  };
-  return op.emit("Concat", {op.emit("ones_like", {part(v, by)}), part(v, length - by)},
-                 {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
+/// v moved by `by` places along an axis, numbers in front.
+Value shifted(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t length, double number) {
+  Value front = op.emit("ones_like", {op.sliced(v, axis, 0, by)});
+  if (number != 1) front = op.timesScalar(front, number);
+  return op.joined({front, op.sliced(v, axis, 0, length - by)}, axis);
 }
 
 // Doubles the number of factors until it reaches the length: right for zeros, too.
@@ -141,7 +138,7 @@ void cumprod(OpTranslation &op) {
   const int64_t axis = op.axisOf("X", op.integer("dim", -1)), length = op.dim("X", axis);
   Value v = op.in("X");
   for (int64_t by = 1; by < length && by < int64_t{1} << 40; by *= 2)
-    v = op.emit("elemwise_mul", {v, shifted(op, v, axis, by, length)});
+    v = op.emit("elemwise_mul", {v, shifted(op, v, axis, by, length, 1)});
   op.out("Out", length > 1 ? v : op.emit("_copy", {v}));
 }
 
@@ -167,24 +164,12 @@ void sharedExtremum(OpTranslation &op, StringRef name) {
   op.out("Out", op.emit("elemwise_div", {sum, reduced(op, "sum", attains, axes, keepsAxes)}));
 }
 
-/// v moved by `by` places along an axis, −∞ in front.
-Value shiftedLog(OpTranslation &op, Value v, int64_t axis, int64_t by, int64_t length) {
-  auto part = [&](int64_t end) {
-    return op.emit("slice_axis", {v},
-                   {{"axis", std::to_string(axis)}, {"begin", std::string("0")}, {"end", std::to_string(end)}});
-  };
-  const Value ones = op.emit("ones_like", {part(by)});
-  return op.emit("Concat",
-                 {op.scalar("_mul_scalar", ones, -std::numeric_limits<double>::infinity()), part(length - by)},
-                 {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
-}
-
 // log(eᵃ + eᵇ) = a + log(1 + eᵇ⁻ᵃ), a the larger one; a itself where that is infinite. Of −∞ alone the gradient is NaN,
 // as in PyTorch.
 Value logOfSum(OpTranslation &op, Value a, Value b) {
   const Value larger = op.emit("_maximum", {a, b}),
               way = op.emit("elemwise_sub", {op.emit("_minimum", {a, b}), larger});
-  const Value rest = op.emit("Activation", {way}, {{"act_type", std::string("softrelu")}});
+  const Value rest = op.emit("Activation", {way}, {{"act_type", "softrelu"}});
   return op.emit("where", {isFinite(op, larger), op.emit("elemwise_add", {larger, rest}), larger});
 }
 
@@ -197,19 +182,18 @@ void logCumSumExp(OpTranslation &op) {
   const int64_t axis = op.axisOf("X", op.integer("axis", -1)), length = op.dim("X", axis);
   if (isReverse) v = reversed(op, v, axis);
   for (int64_t by = 1; by < length && by < int64_t{1} << 40; by *= 2)
-    v = logOfSum(op, v, shiftedLog(op, v, axis, by, length));
+    v = logOfSum(op, v, shifted(op, v, axis, by, length, -std::numeric_limits<double>::infinity()));
   op.out("Out", isReverse ? reversed(op, v, axis) : length > 1 ? v : op.emit("_copy", {v}));
 }
 
 void argExtremum(OpTranslation &op, StringRef name) {
   const bool isFlat = op.flag("flatten", false);
-  const Value v = isFlat ? op.emit(name, {op.emit("Reshape", {op.in("X")}, {{"shape", std::string("(-1,)")}})},
-                                   {{"axis", std::string("0")}})
+  const Value v = isFlat ? op.emit(name, {op.emit("Reshape", {op.in("X")}, {{"shape", "(-1,)"}})}, {{"axis", "0"}})
                          : op.emit(name, {op.in("X")},
                                    {{"axis", std::to_string(op.integer("axis", -1))},
                                     {"keepdims", flagText(op.flag("keepdims", false))}});
   const int64_t type = op.integer("dtype", -1);
-  op.out("Out", op.emit("Cast", {v}, {{"dtype", type < 0 ? std::string("int64") : op.dtype("dtype")}}));
+  op.out("Out", op.emit("Cast", {v}, {{"dtype", type < 0 ? "int64" : op.dtype("dtype")}}));
 }
 
 constexpr BlockOpRow kRows[] = {

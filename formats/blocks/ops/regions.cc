@@ -38,14 +38,13 @@ Value writtenValue(OpTranslation &op) {
     v = op.emit("_constant", {},
                 {{"shape", tupleText(shape.empty() ? std::vector<int64_t>{1} : shape)},
                  {"values", text + ")"},
-                 {"dtype", std::string("float64")}});
+                 {"dtype", "float64"}});
   }
   std::vector<int64_t> left = op.integers("decrease_axes");
   llvm::sort(left);
   const size_t all = op.rank("Input");
   if (rank + left.size() > all) left.clear();
-  for (size_t i = std::max<size_t>(rank, 1); i + left.size() < all; ++i)
-    v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+  v = op.withRank(v, std::max<size_t>(rank, 1), all - left.size());
   if (!left.empty() && left.size() == all) left.pop_back();  // a scalar has an axis here
   for (int64_t axis : left) v = op.emit("expand_dims", {v}, {{"axis", std::to_string(axis)}});
   return v;
@@ -68,11 +67,11 @@ void setValue(OpTranslation &op) {
 Value written(OpTranslation &op, Value base, Value updates, Value tuples, bool isSum) {
   return op.emit("_scatter_nd", {base, updates, tuples}, {{"reduction", std::string(isSum ? "add" : "none")}});
 }
-Value wholeNumbers(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", std::string("int64")}}); }
+Value wholeNumbers(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", "int64"}}); }
 
 /// One index tuple for each element of the indices, along a new first axis.
 Value stacked(OpTranslation &op, ArrayRef<Value> indices) {
-  return op.emit("stack", indices, {{"num_args", std::to_string(indices.size())}, {"axis", std::string("0")}});
+  return op.emit("stack", indices, {{"num_args", std::to_string(indices.size())}, {"axis", "0"}});
 }
 
 void putAlongAxis(OpTranslation &op) {
@@ -94,9 +93,9 @@ void putAlongAxis(OpTranslation &op) {
 void indexAdd(OpTranslation &op) {
   const int64_t axis = op.axisOf("X", op.integer("axis", 0));
   auto swapped = [&](Value v) {
-    return axis == 0 ? v : op.emit("SwapAxis", {v}, {{"dim1", std::string("0")}, {"dim2", std::to_string(axis)}});
+    return axis == 0 ? v : op.emit("SwapAxis", {v}, {{"dim1", "0"}, {"dim2", std::to_string(axis)}});
   };
-  const Value tuples = op.emit("expand_dims", {op.in("Index")}, {{"axis", std::string("0")}});
+  const Value tuples = op.emit("expand_dims", {op.in("Index")}, {{"axis", "0"}});
   op.out("Out", swapped(written(op, swapped(op.in("X")), swapped(op.in("AddValue")), tuples, true)));
 }
 
@@ -113,9 +112,7 @@ void indexPut(OpTranslation &op) {
                                             " operands, slot 'x' has rank " + Twine(op.rank("x")));
   const Value tuples = stacked(op, indices), region = op.emit("gather_nd", {x, tuples});
   Value value = op.in("value");
-  const size_t rank = op.rank("x") - indices.size() + 1;
-  for (size_t i = std::max<size_t>(op.rank("value"), 1); i < rank; ++i)
-    value = op.emit("expand_dims", {value}, {{"axis", std::string("0")}});
+  value = op.withRank(value, std::max<size_t>(op.rank("value"), 1), op.rank("x") - indices.size() + 1);
   op.out("out", written(op, x, op.emit("broadcast_like", {value, region}), tuples, op.flag("accumulate", false)));
 }
 

@@ -8,8 +8,7 @@ namespace {
 
 /// n numbers from −1 to 1, of the type of `like`; without `meetsCorners` they are the centres of n equal parts.
 Value axisPoints(OpTranslation &op, int64_t n, bool meetsCorners, Value like) {
-  const Value numbers = op.emit(
-      "_arange", {}, {{"start", std::string("0")}, {"stop", std::to_string(n)}, {"dtype", std::string("float64")}});
+  const Value numbers = op.emit("_arange", {}, {{"start", "0"}, {"stop", std::to_string(n)}, {"dtype", "float64"}});
   const auto size = static_cast<double>(n);
   const Value points = meetsCorners ? op.addScalar(op.timesScalar(numbers, n > 1 ? 2 / (size - 1) : 0), -1)
                                     : op.addScalar(op.timesScalar(numbers, 2 / size), 1 / size - 1);
@@ -29,12 +28,10 @@ void affineGrid(OpTranslation &op) {
     return op.emit("broadcast_to", {line}, {{"shape", tupleText({shape[2], shape[3]})}});
   };
   const Value x = points(3, 0), y = points(2, 1);
-  const Value base =
-      op.emit("stack", {x, y, op.emit("ones_like", {x})}, {{"axis", std::string("0")}, {"num_args", std::string("3")}});
-  const Value places =
-      op.emit("dot", {theta, op.emit("Reshape", {base}, {{"shape", std::string("(3, -1)")}})});  // (n, 2, rows·columns)
-  const Value last = op.emit("transpose", {places}, {{"axes", std::string("(0, 2, 1)")}});
-  op.out("Output", op.emit("Reshape", {last}, {{"shape", tupleText({-1, shape[2], shape[3], 2})}}));
+  const Value base = op.emit("stack", {x, y, op.emit("ones_like", {x})}, {{"axis", "0"}, {"num_args", "3"}});
+  const Value places = op.emit("dot", {theta, op.reshaped(base, {3, -1})});  // (n, 2, rows·columns)
+  const Value last = op.emit("transpose", {places}, {{"axes", "(0, 2, 1)"}});
+  op.out("Output", op.reshaped(last, {-1, shape[2], shape[3], 2}));
 }
 
 /// Where a coordinate of the grid, −1 to 1 over the image, falls among the pixels of an axis.
@@ -43,18 +40,18 @@ Value pixelPlace(OpTranslation &op, Value v, int64_t size, bool meetsCorners, bo
   const Value place = meetsCorners ? op.timesScalar(op.addScalar(v, 1), (number - 1) / 2)
                                    : op.addScalar(op.timesScalar(op.addScalar(v, 1), number / 2), -0.5);
   if (!isClamped) return place;
-  return op.emit("clip", {place}, {{"a_min", std::string("0")}, {"a_max", std::to_string(size - 1)}});
+  return op.emit("clip", {place}, {{"a_min", "0"}, {"a_max", std::to_string(size - 1)}});
 }
 
 /// The pixels (n, c, places) at whole places of shape (n, 1, places); zeros outside of the image.
 Value pixelsAt(OpTranslation &op, Value rows, Value channels, Value ix, Value iy, int64_t height, int64_t width) {
   auto inside = [&](Value v, int64_t size) {
-    return op.emit("clip", {v}, {{"a_min", std::string("0")}, {"a_max", std::to_string(size - 1)}});
+    return op.emit("clip", {v}, {{"a_min", "0"}, {"a_max", std::to_string(size - 1)}});
   };
   const Value cx = inside(ix, width), cy = inside(iy, height);
   const Value index = op.emit("elemwise_add", {op.timesScalar(cy, static_cast<double>(width)), cx});
   const Value pixels =
-      op.emit("_take_along_axis", {rows, op.emit("broadcast_add", {index, channels})}, {{"axis", std::string("2")}});
+      op.emit("_take_along_axis", {rows, op.emit("broadcast_add", {index, channels})}, {{"axis", "2"}});
   const Value isInside = op.emit("elemwise_mul", {op.emit("_equal", {cx, ix}), op.emit("_equal", {cy, iy})});
   return op.emit("broadcast_mul", {pixels, isInside});
 }
@@ -69,15 +66,10 @@ void gridSampler(OpTranslation &op) {
     return op.unsupported("'padding_mode' " + padding + " is not supported, expected zeros or border");
   const int64_t height = op.dim("X", 2), width = op.dim("X", 3);
   const Value x = op.in("X"), grid = op.in("Grid");
-  const Value rows = op.emit("Reshape", {x}, {{"shape", std::string("(0, 0, -1)")}});
-  const Value channels = op.emit(
-      "zeros_like", {op.emit("slice_axis", {rows},
-                             {{"axis", std::string("2")}, {"begin", std::string("0")}, {"end", std::string("1")}})});
+  const Value rows = op.reshaped(x, {0, 0, -1});
+  const Value channels = op.emit("zeros_like", {op.sliced(rows, 2, 0, 1)});
   auto coordinate = [&](int64_t at, int64_t size) {
-    const Value v =
-        op.emit("slice_axis", {grid},
-                {{"axis", std::string("3")}, {"begin", std::to_string(at)}, {"end", std::to_string(at + 1)}});
-    const Value line = op.emit("Reshape", {v}, {{"shape", std::string("(0, 1, -1)")}});
+    const Value line = op.reshaped(op.sliced(grid, 3, at, at + 1), {0, 1, -1});
     return pixelPlace(op, line, size, op.flag("align_corners", true), padding == "border");
   };
   const Value ix = coordinate(0, width), iy = coordinate(1, height);
@@ -101,12 +93,9 @@ void gridSampler(OpTranslation &op) {
     y = mixed(above, toTop, below, toBottom);
   }
   // The rows and columns of the result are those of the grid.
-  const Value like = op.emit("transpose", {grid}, {{"axes", std::string("(0, 3, 1, 2)")}});
+  const Value like = op.emit("transpose", {grid}, {{"axes", "(0, 3, 1, 2)"}});
   op.out("Output", op.emit("reshape_like", {y, like},
-                           {{"lhs_begin", std::string("2")},
-                            {"lhs_end", std::string("3")},
-                            {"rhs_begin", std::string("2")},
-                            {"rhs_end", std::string("4")}}));
+                           {{"lhs_begin", "2"}, {"lhs_end", "3"}, {"rhs_begin", "2"}, {"rhs_end", "4"}}));
 }
 
 constexpr BlockOpRow kRows[] = {

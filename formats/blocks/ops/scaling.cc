@@ -12,8 +12,7 @@ Value choose(OpTranslation &op, Value condition, Value a, Value b) { return op.e
 Value foundInfinite(OpTranslation &op, Value x) {
   const Value size = op.emit("abs", {x});
   const Value isFinite = op.scalar("_lesser_scalar", size, std::numeric_limits<double>::infinity());  // false for NaN
-  return op.emit("Reshape", {op.scalar("_rminus_scalar", op.emit("min", {isFinite}), 1)},
-                 {{"shape", std::string("(1,)")}});
+  return op.emit("Reshape", {op.scalar("_rminus_scalar", op.emit("min", {isFinite}), 1)}, {{"shape", "(1,)"}});
 }
 
 // Gradients of a scaled loss, divided by the scale, and whether any of them is infinite or NaN.
@@ -27,7 +26,7 @@ void checkFinite(OpTranslation &op) {
     found = i == 0 ? here : op.emit("broadcast_maximum", {found, here});
   }
   if (op.count("X") == 0) return op.fail(ErrorKind::BadEntry, "slot 'X' has no operand 0");
-  op.out("FoundInfinite", op.emit("Cast", {found}, {{"dtype", std::string("bool")}}));
+  op.out("FoundInfinite", op.emit("Cast", {found}, {{"dtype", "bool"}}));
 }
 
 // After so many bad steps in a row the scale is multiplied by `decr_ratio`, after so many good ones by `incr_ratio`. In
@@ -55,7 +54,7 @@ void updateScale(OpTranslation &op) {
   const Value isFinite = op.scalar("_lesser_scalar", larger, std::numeric_limits<double>::infinity());
   const Value more = choose(op, isFinite, larger, scale);
   op.out("LossScaling", choose(op, isLess, less, choose(op, isMore, more, scale)));
-  auto asCount = [&](Value v) { return op.emit("Cast", {v}, {{"dtype", std::string("int32")}}); };
+  auto asCount = [&](Value v) { return op.emit("Cast", {v}, {{"dtype", "int32"}}); };
   op.out("OutBadSteps", asCount(choose(op, isLess, none, bad)));
   op.out("OutGoodSteps", asCount(choose(op, isMore, none, good)));
 }

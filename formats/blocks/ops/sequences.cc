@@ -31,9 +31,8 @@ void rnn(OpTranslation &op) {
     return op.fail(ErrorKind::BadEntry, "slot 'WeightList' has " + Twine(op.count("WeightList")) +
                                             " operands, expected two matrices and two biases for each cell");
   std::vector<Value> flat = op.ins("WeightList");
-  for (Value &w : flat) w = op.emit("Reshape", {w}, {{"shape", std::string("(-1,)")}});
-  std::vector<Value> inputs = {
-      op.in("Input"), op.emit("Concat", flat, {{"num_args", std::to_string(flat.size())}, {"dim", std::string("0")}})};
+  for (Value &w : flat) w = op.reshaped(w, {-1});
+  std::vector<Value> inputs = {op.in("Input"), op.joined(flat, 0)};
   for (size_t i = 0; i < numStates; ++i) inputs.push_back(op.in("PreState", i));
   if (hasLengths) inputs.push_back(op.in("SequenceLength"));
   const bool isDropping = !op.flag("is_test", false);
@@ -43,7 +42,7 @@ void rnn(OpTranslation &op) {
                            {"bidirectional", flagText(isBothWays)},
                            {"mode", cell.str()},
                            {"p", numberText(isDropping ? op.number("dropout_prob", 0) : 0)},
-                           {"state_outputs", std::string("True")},
+                           {"state_outputs", "True"},
                            {"use_sequence_length", flagText(hasLengths)}});
   op.out("Out", y);
   for (size_t i = 0; i < numStates; ++i) op.out("State", OpTranslation::output(y, static_cast<uint16_t>(i + 1)), i);
@@ -60,10 +59,10 @@ void warpCtc(OpTranslation &op) {
   const Value logits = op.in("Logits");
   auto asFloat = [&](StringRef slot) { return op.emit("_cast_like", {op.in(slot), logits}); };
   const Value loss = op.emit("CTCLoss", {logits, asFloat("Label"), asFloat("LogitsLength"), asFloat("LabelLength")},
-                             {{"use_data_lengths", std::string("True")},
-                              {"use_label_lengths", std::string("True")},
+                             {{"use_data_lengths", "True"},
+                              {"use_label_lengths", "True"},
                               {"blank_label", std::string(blank == 0 ? "first" : "last")}});
-  op.out("Loss", op.emit("expand_dims", {loss}, {{"axis", std::string("1")}}));
+  op.out("Loss", op.emit("expand_dims", {loss}, {{"axis", "1"}}));
 }
 
 // 1 at the steps before each length, 0 from there on.
@@ -71,10 +70,8 @@ void sequenceMask(OpTranslation &op) {
   op.refuse({"MaxLenTensor"});
   int64_t number = op.integer("maxlen", -1);
   if (number < 0) number = op.dim("Y", -1);  // the largest length, which only the declaration tells
-  const Value lengths = op.emit("expand_dims", {op.in("X")}, {{"axis", std::string("-1")}}),
-              steps = op.emit(
-                  "_arange", {},
-                  {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", std::string("int64")}});
+  const Value lengths = op.emit("expand_dims", {op.in("X")}, {{"axis", "-1"}}),
+              steps = op.emit("_arange", {}, {{"start", "0"}, {"stop", std::to_string(number)}, {"dtype", "int64"}});
   op.out("Y", op.emit("Cast", {op.emit("broadcast_lesser", {op.emit("_cast_like", {steps, lengths}), lengths})},
                       {{"dtype", op.dtype("out_dtype")}}));
 }

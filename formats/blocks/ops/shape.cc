@@ -18,15 +18,10 @@ void outWithShape(OpTranslation &op, Value v, Value x) {
   op.out("XShape", x);
 }
 
-Value reshaped(OpTranslation &op, Value v, std::vector<int64_t> shape) {
-  if (shape.empty()) shape.push_back(1);  // a scalar
-  return op.emit("Reshape", {v}, {{"shape", tupleText(shape)}});
-}
-
 void reshape(OpTranslation &op) {
   op.refuse({"Shape", "ShapeTensor"});
   const Value x = op.in("X");
-  outWithShape(op, reshaped(op, x, op.integers("shape")), x);
+  outWithShape(op, op.reshaped(x, op.integers("shape")), x);
 }
 
 void flatten(OpTranslation &op) {
@@ -36,7 +31,7 @@ void flatten(OpTranslation &op) {
   std::vector<int64_t> shape(static_cast<size_t>(first), 0);
   shape.insert(shape.end(), {-3, -2});  // two become one, the rest stays
   Value v = x;
-  for (int64_t i = first; i < last; ++i) v = reshaped(op, v, shape);
+  for (int64_t i = first; i < last; ++i) v = op.reshaped(v, shape);
   outWithShape(op, first < last ? v : op.emit("_copy", {x}), x);
 }
 
@@ -60,7 +55,7 @@ void squeeze(OpTranslation &op) {
   }
   if (axes.empty()) return outWithShape(op, op.emit("_copy", {x}), x);
   outWithShape(
-      op, axes.size() == op.rank("X") ? reshaped(op, x, {1}) : op.emit("squeeze", {x}, {{"axis", tupleText(axes)}}), x);
+      op, axes.size() == op.rank("X") ? op.reshaped(x, {1}) : op.emit("squeeze", {x}, {{"axis", tupleText(axes)}}), x);
 }
 
 void unsqueeze(OpTranslation &op) {
@@ -68,7 +63,7 @@ void unsqueeze(OpTranslation &op) {
   const Value x = op.in("X");
   Value v = x;
   auto rank = static_cast<int64_t>(op.rank("X"));
-  if (rank == 0) return outWithShape(op, reshaped(op, x, std::vector<int64_t>(op.integers("axes").size(), 1)), x);
+  if (rank == 0) return outWithShape(op, op.reshaped(x, std::vector<int64_t>(op.integers("axes").size(), 1)), x);
   for (int64_t axis : op.integers("axes")) {
     v = op.emit("expand_dims", {v}, {{"axis", std::to_string(axis < 0 ? axis + rank + 1 : axis)}});
     ++rank;
@@ -79,15 +74,13 @@ void unsqueeze(OpTranslation &op) {
 void concat(OpTranslation &op) {
   op.refuse({"AxisTensor"});
   const std::vector<Value> parts = op.ins("X");
-  op.out("Out", op.emit("Concat", parts,
-                        {{"num_args", std::to_string(parts.size())}, {"dim", std::to_string(op.integer("axis", 0))}}));
+  op.out("Out", op.joined(parts, op.integer("axis", 0)));
 }
 
 void stack(OpTranslation &op) {
   const std::vector<Value> parts = op.ins("X");
   if (op.rank("X") == 0)  // scalars have one axis here already
-    return op.out("Y",
-                  op.emit("Concat", parts, {{"num_args", std::to_string(parts.size())}, {"dim", std::string("0")}}));
+    return op.out("Y", op.joined(parts, 0));
   op.out("Y", op.emit("stack", parts,
                       {{"num_args", std::to_string(parts.size())}, {"axis", std::to_string(op.integer("axis", 0))}}));
 }
@@ -97,17 +90,11 @@ void unstackInto(OpTranslation &op, StringRef slot) {
   const Value parts = op.emit("SliceChannel", {op.in("X")},
                               {{"num_outputs", std::to_string(number)},
                                {"axis", std::to_string(op.integer("axis", 0))},
-                               {"squeeze_axis", std::string("True")}});
+                               {"squeeze_axis", "True"}});
   for (size_t i = 0; i < number; ++i) op.out(slot, OpTranslation::output(parts, static_cast<uint16_t>(i)), i);
 }
 
 void unstack(OpTranslation &op) { unstackInto(op, "Y"); }
-
-Value cut(OpTranslation &op, Value x, int64_t axis, int64_t begin, std::optional<int64_t> end) {
-  return op.emit(
-      "slice_axis", {x},
-      {{"axis", std::to_string(axis)}, {"begin", std::to_string(begin)}, {"end", end ? std::to_string(*end) : "None"}});
-}
 
 void split(OpTranslation &op) {
   op.refuse({"AxisTensor", "SectionsTensorList"});
@@ -139,14 +126,15 @@ void split(OpTranslation &op) {
   for (int64_t &section : sections)
     if (section < 0) section = rest;
   int64_t begin = 0;
-  for (size_t i = 0; i < number; begin += sections[i++]) op.out("Out", cut(op, x, axis, begin, begin + sections[i]), i);
+  for (size_t i = 0; i < number; begin += sections[i++])
+    op.out("Out", op.sliced(x, axis, begin, begin + sections[i]), i);
 }
 
 /// Removes the axes in `decrease_axis`, each of one element.
 Value decreased(OpTranslation &op, Value v, size_t rank) {
   const std::vector<int64_t> axes = op.integers("decrease_axis");
   if (axes.empty()) return v;
-  return axes.size() == rank ? reshaped(op, v, {1}) : op.emit("squeeze", {v}, {{"axis", tupleText(axes)}});
+  return axes.size() == rank ? op.reshaped(v, {1}) : op.emit("squeeze", {v}, {{"axis", tupleText(axes)}});
 }
 
 void slice(OpTranslation &op, ArrayRef<int64_t> strides) {
@@ -178,8 +166,8 @@ int64_t numTaken(OpTranslation &op, int64_t axis) {
 /// Where a slice along `axes[i]` starts, with one element.
 Value startOf(OpTranslation &op, size_t i) {
   if (op.has("StartsTensorList")) return op.in("StartsTensorList", i);
-  const std::string begin = std::to_string(i), end = std::to_string(i + 1);
-  return op.emit("slice_axis", {op.in("StartsTensor")}, {{"axis", std::string("0")}, {"begin", begin}, {"end", end}});
+  const auto at = static_cast<int64_t>(i);
+  return op.sliced(op.in("StartsTensor"), 0, at, at + 1);
 }
 
 /// A slice with bounds that are known only when it runs. A start outside of the axis is an error then.
@@ -207,11 +195,10 @@ void sliceAtOperands(OpTranslation &op) {
     Value at = startOf(op, i);
     if (number != 1) {
       const std::string type = "int64";
-      const Value steps =
-          op.emit("_arange", {}, {{"start", std::string("0")}, {"stop", std::to_string(number)}, {"dtype", type}});
+      const Value steps = op.emit("_arange", {}, {{"start", "0"}, {"stop", std::to_string(number)}, {"dtype", type}});
       at = op.emit("broadcast_add", {steps, op.emit("Cast", {at}, {{"dtype", type}})});
     }
-    v = op.emit("take", {v, at}, {{"axis", along}, {"mode", std::string("raise")}});
+    v = op.emit("take", {v, at}, {{"axis", along}, {"mode", "raise"}});
   }
   op.out("Out", decreased(op, v, op.rank("Input")));
 }
@@ -229,9 +216,8 @@ void stridedSlice(OpTranslation &op) {
 void expand(OpTranslation &op) {
   op.refuse({"Shape", "expand_shapes_tensor"});
   std::vector<int64_t> shape = op.integers("shape");
-  const size_t rank = op.rank("X"), more = shape.size() - std::min(rank, shape.size());
-  Value v = op.in("X");
-  for (size_t i = rank ? 0 : 1; i < more; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+  const size_t rank = std::max<size_t>(op.rank("X"), 1);
+  const Value v = op.withRank(op.in("X"), rank, shape.size());
   for (int64_t &size : shape)
     if (size == -1) size = 0;  // unchanged
   op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));
@@ -239,10 +225,8 @@ void expand(OpTranslation &op) {
 
 void expandAs(OpTranslation &op) {
   std::vector<int64_t> shape = op.integers("target_shape");
-  const size_t rank = op.rank("X");
-  Value v = op.in("X");
-  for (size_t i = std::max<size_t>(rank, 1); i < shape.size(); ++i)
-    v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
+  const size_t rank = std::max<size_t>(op.rank("X"), 1);
+  const Value v = op.withRank(op.in("X"), rank, shape.size());
   if (op.has("Y")) return op.out("Out", op.emit("broadcast_like", {v, op.in("Y")}));
   op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));
 }
@@ -259,15 +243,14 @@ Value framed(OpTranslation &op, Value v, ArrayRef<int64_t> shape, size_t axis, i
   auto add = [&](int64_t number) {
     std::vector<int64_t> part(shape.begin(), shape.end());
     part[axis] = number;
-    const Value full =
-        op.emit("_full", {}, {{"shape", tupleText(part)}, {"value", value}, {"dtype", std::string("float64")}});
+    const Value full = op.emit("_full", {}, {{"shape", tupleText(part)}, {"value", value}, {"dtype", "float64"}});
     parts.push_back(op.emit("_cast_like", {full, v}));
   };
   if (before > 0) add(before);
   parts.push_back(v);
   if (after > 0) add(after);
   if (parts.size() == 1) return v;
-  return op.emit("Concat", parts, {{"num_args", std::to_string(parts.size())}, {"dim", std::to_string(axis)}});
+  return op.joined(parts, static_cast<int64_t>(axis));
 }
 
 void pad(OpTranslation &op) {
@@ -298,12 +281,12 @@ void pad3d(OpTranslation &op) {
     return op.unsupported("'paddings' " + tupleText(pads) + " are not supported, expected 6 numbers, the last two 0");
   if (mode != "constant" && mode != "reflect" && mode != "replicate")
     return op.unsupported("'mode' " + mode + " is not supported, expected constant, reflect or replicate");
-  const Value flat = reshaped(op, op.in("X"), {0, -3, -2});
+  const Value flat = op.reshaped(op.in("X"), {0, -3, -2});
   const Value v = op.emit("Pad", {flat},
-                          {{"mode", mode == "replicate" ? std::string("edge") : mode},
+                          {{"mode", mode == "replicate" ? "edge" : mode},
                            {"pad_width", tupleText({0, 0, 0, 0, pads[2], pads[3], pads[0], pads[1]})},
                            {"constant_value", numberText(op.number("value", 0))}});
-  op.out("Out", reshaped(op, v, {0, -4, op.dim("X", 1), -1, -2}));
+  op.out("Out", op.reshaped(v, {0, -4, op.dim("X", 1), -1, -2}));
 }
 
 void flip(OpTranslation &op) {
@@ -330,15 +313,14 @@ void roll(OpTranslation &op) {
   auto turn = [&](int64_t axis, int64_t length, int64_t shift) {
     const int64_t by = length > 0 ? ((shift % length) + length) % length : 0;
     if (by == 0) return;
-    const Value parts[] = {cut(op, v, axis, length - by, length), cut(op, v, axis, 0, length - by)};
-    v = op.emit("Concat", parts, {{"num_args", std::string("2")}, {"dim", std::to_string(axis)}});
+    v = op.joined({op.sliced(v, axis, length - by, length), op.sliced(v, axis, 0, length - by)}, axis);
   };
   if (isFlat) {
     int64_t length = 1;
     for (size_t i = 0; i < op.rank("X"); ++i)
       if (MulOverflow(length, op.dim("X", static_cast<int64_t>(i)), length))
         return op.unsupported("a tensor of that many elements is not supported");
-    v = reshaped(op, x, {-1});
+    v = op.reshaped(x, {-1});
     turn(0, length, shifts[0]);
     v = op.emit("reshape_like", {v, x});
   }

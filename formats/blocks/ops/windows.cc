@@ -97,8 +97,7 @@ Padding padding(OpTranslation &op, StringRef slot, Images images, ArrayRef<int64
 Value padded(OpTranslation &op, Value v, const Padding &pads, StringRef value) {
   std::vector<int64_t> width(4, 0);
   for (auto [before, after] : zip(pads.before, pads.after)) width.insert(width.end(), {before, after});
-  return op.emit("Pad", {v},
-                 {{"mode", std::string("constant")}, {"pad_width", tupleText(width)}, {"constant_value", value.str()}});
+  return op.emit("Pad", {v}, {{"mode", "constant"}, {"pad_width", tupleText(width)}, {"constant_value", value.str()}});
 }
 
 /// The extents of a filter behind its two axes of channels.
@@ -130,7 +129,7 @@ void convolution(OpTranslation &op, size_t numAxes) {
                            {"stride", tupleText(strides)},
                            {"dilate", tupleText(dilations)},
                            {"pad", tupleText(pads.before)},
-                           {"no_bias", std::string("True")}});
+                           {"no_bias", "True"}});
   op.out("Output", channelsBack(op, y, images));
 }
 
@@ -167,14 +166,14 @@ void transposedConvolution(OpTranslation &op, size_t numAxes) {
                            {"dilate", tupleText(dilations)},
                            {"pad", tupleText(pads.before)},
                            {"adj", tupleText(more)},
-                           {"no_bias", std::string("True")}});
+                           {"no_bias", "True"}});
   op.out("Output", channelsBack(op, y, images));
 }
 
 /// Every output is one window's; maxima, and means of volumes, need windows of equal size.
 Value adaptivePooling(OpTranslation &op, Value x, StringRef kind, ArrayRef<int64_t> size, Images images) {
   if (all_of(size, [](int64_t n) { return n == 1; }))
-    return op.emit("Pooling", {x}, {{"pool_type", kind.str()}, {"global_pool", std::string("True")}});
+    return op.emit("Pooling", {x}, {{"pool_type", kind.str()}, {"global_pool", "True"}});
   if (kind == "avg" && images.numAxes == 2)
     return op.emit("_contrib_AdaptiveAvgPooling2D", {x}, {{"output_size", tupleText(size)}});
   std::vector<int64_t> window;
@@ -194,7 +193,7 @@ Value pooled(OpTranslation &op, Value x, StringRef kind, Images images) {
   const std::vector<int64_t> size = perAxis(op, "ksize", images);
   if (op.flag("adaptive", false)) return adaptivePooling(op, x, kind, size, images);
   if (op.flag("global_pooling", false))
-    return op.emit("Pooling", {x}, {{"pool_type", kind.str()}, {"global_pool", std::string("True")}});
+    return op.emit("Pooling", {x}, {{"pool_type", kind.str()}, {"global_pool", "True"}});
   const std::vector<int64_t> strides = perAxis(op, "strides", images);
   Padding pads = padding(op, "X", images, size, strides);
   const bool isExclusive = op.flag("exclusive", true), isEven = pads.isEven();

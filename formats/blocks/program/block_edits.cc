@@ -45,6 +45,18 @@ BlockOp makeForwardOp(Context &context, BlockProgram &program, StringRef type, s
   return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(all)};
 }
 
+void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t, BlockOp>> made) {
+  if (made.empty()) return;
+  std::vector<BlockOp> all;
+  all.reserve(ops.size() + made.size());
+  size_t next = 0;
+  for (size_t at = 0; at <= ops.size(); ++at) {
+    for (; next < made.size() && made[next].first == at; ++next) all.push_back(std::move(made[next].second));
+    if (at < ops.size()) all.push_back(std::move(ops[at]));
+  }
+  ops = std::move(all);
+}
+
 BlockOp BlockEdits::makeOp(StringRef type, std::vector<BlockSlot> inputs, std::vector<BlockSlot> outputs,
                            ArrayRef<AttrText> own) {
   return makeForwardOp(context, program, type, std::move(inputs), std::move(outputs), own);

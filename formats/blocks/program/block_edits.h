@@ -12,6 +12,10 @@ namespace gradc {
 BlockOp makeForwardOp(Context &context, BlockProgram &program, llvm::StringRef type, std::vector<BlockSlot> inputs,
                       std::vector<BlockSlot> outputs, llvm::ArrayRef<AttrText> attrs);
 
+/// Inserts each operator before the one at its position; they are in the order of these. The number of operators is the
+/// end.
+void insertBefore(std::vector<BlockOp> &ops, std::vector<std::pair<size_t, BlockOp>> made);
+
 class BlockEdits {
  public:
   using Assign = std::pair<TextId, TextId>;  // from, to

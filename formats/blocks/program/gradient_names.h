@@ -80,6 +80,12 @@ template <typename Slots, typename Visit> void forEachVariable(Slots &&slots, Vi
     for (auto &name : slot.variables) visit(name);
 }
 
+/// The same for an operator: its inputs, then its outputs.
+template <typename Visit> void forEachOperand(const BlockOp &op, Visit visit) {
+  forEachVariable(op.inputs, visit);
+  forEachVariable(op.outputs, visit);
+}
+
 /// Whether `accepts` a variable of the slots.
 template <typename Predicate> bool anyVariable(llvm::ArrayRef<BlockSlot> slots, Predicate accepts) {
   return llvm::any_of(slots, [&](const BlockSlot &slot) { return llvm::any_of(slot.variables, accepts); });

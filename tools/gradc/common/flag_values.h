@@ -23,6 +23,24 @@ template <class E> bool choose(const Flag &flag, llvm::StringRef value, E &out) 
   return false;
 }
 
+/// For two choices: whether it is the first.
+inline bool chooseFirst(const Flag &flag, llvm::StringRef value, bool &isFirst) {
+  bool isSecond = false;
+  const bool isChoice = choose(flag, value, isSecond);
+  if (isChoice) isFirst = !isSecond;
+  return isChoice;
+}
+
+inline bool turnOn(bool &flag) {
+  flag = true;
+  return true;
+}
+
+inline bool setText(std::string &out, llvm::StringRef value) {
+  out = value.str();
+  return !value.empty();
+}
+
 inline bool parseCount(llvm::StringRef value, uint64_t &out) { return !value.getAsInteger(10, out); }
 
 inline bool parsePositive(llvm::StringRef value, uint64_t &out) { return parseCount(value, out) && out > 0; }

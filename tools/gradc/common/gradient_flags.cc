@@ -31,33 +31,10 @@ bool setUnused(Options &options, const Flag &flag, StringRef text) {
   return true;
 }
 
-bool setMode(Options &options, const Flag &flag, StringRef text) {
-  uint8_t position = 0;
-  if (!choose(flag, text, position)) return false;
-  options.grad.options.isTraining = position == 0;
-  return true;
-}
-
-bool setEmit(Options &options, const Flag &flag, StringRef text) {
-  uint8_t position = 0;
-  if (!choose(flag, text, position)) return false;
-  options.grad.options.gradientOnly = position == 1;
-  return true;
-}
-
 bool setStrict(Options &options, const Flag &, StringRef) {
   options.grad.options.duplicates = DuplicatePolicy::Strict;
   return true;
 }
-
-bool setOnlyInputs(Options &options, const Flag &flag, StringRef text) {
-  uint8_t position = 0;
-  if (!choose(flag, text, position)) return false;
-  options.grad.onlyInputs = position == 0;
-  return true;
-}
-
-bool setSeed(Options &options, const Flag &, StringRef text) { return appendPair(options.grad.seeds, text); }
 
 // Enumerators follow the order of the choices.
 constexpr Flag kFlags[] = {
@@ -74,7 +51,7 @@ constexpr Flag kFlags[] = {
        return parseNumber(v, o.grad.options.lossScale) && o.grad.options.lossScale > 0;
      }},
     {"seed", "ENTRY=NAME", "head gradient of ENTRY: the entry NAME if there is one, else a new variable of that name",
-     setSeed},
+     [](Options &o, const Flag &, StringRef v) { return appendPair(o.grad.seeds, v); }},
     {"heads", "ones|scalar|input|required",
      "head gradient of entries without --seed: ones; ones for scalars only; a new variable each; refuse (default ones)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.grad.options.headPolicy); }},
@@ -95,7 +72,8 @@ constexpr Flag kFlags[] = {
      "(default drop)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.grad.options.zeroTerms); }},
     {"only-inputs", "true|false",
-     "false, which would also add to the gradients of every leaf, is not available (default true)", setOnlyInputs},
+     "false, which would also add to the gradients of every leaf, is not available (default true)",
+     [](Options &o, const Flag &f, StringRef v) { return chooseFirst(f, v, o.grad.onlyInputs); }},
     {"overwritten", "save|error",
      "a gradient that reads a variable as it was before an operator overwrote it: save a copy, or refuse (default "
      "save)",
@@ -119,7 +97,8 @@ constexpr Flag kFlags[] = {
     {"req", "NAME=write|add|null",
      "what `run` does with a gradient: overwrite the given value, add to it, or skip the gradient; repeatable",
      setRequest},
-    {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)", setMode},
+    {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)",
+     [](Options &o, const Flag &f, StringRef v) { return chooseFirst(f, v, o.grad.options.isTraining); }},
     {"sum-cap", "N", "sum fewer than N contributions at once, chain additions from N on (default 8)", setSumCap},
     {"chain", "from-cap|up-to-cap",
      "which sums become chains of additions: of --sum-cap contributions and more, or of up to --sum-cap (default "
@@ -135,7 +114,8 @@ constexpr Flag kFlags[] = {
      "(default gradc)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.grad.dialect); }},
     {"emit", "combined|gradient",
-     "combined: forward heads, then gradients; gradient: gradients alone (default combined)", setEmit},
+     "combined: forward heads, then gradients; gradient: gradients alone (default combined)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.grad.options.gradientOnly); }},
     {"strict", "", "refuse repeated x and y, and an x that is also in --no-grad", setStrict},
     {"recompute", "POLICY", "recompute forward values instead of keeping them (not available yet)",
      [](Options &o, const Flag &, StringRef v) {

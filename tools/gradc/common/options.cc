@@ -65,27 +65,10 @@ bool setBudget(Options &options, const Flag &, StringRef text) {
   return true;
 }
 
-bool setInit(Options &options, const Flag &, StringRef text) {
-  uint64_t seed = 0;
-  if (!parseCount(text, seed)) return false;
-  options.session.initSeed = seed;
-  return true;
-}
-
-bool setMissingOrder(Options &options, const Flag &, StringRef text) {
-  uint64_t order = 0;
-  if (!parsePositive(text, order)) return false;
-  options.ops.missingOrder = order;
-  return true;
-}
-
 // Shared flags, then those of the verbs in turn, `grad` and `train` apart. Enumerators follow the order of the choices.
 constexpr Flag kFlags[] = {
     {"output", "FILE", "write the result to FILE instead of standard output; FILE appears whole or not at all",
-     [](Options &o, const Flag &, StringRef v) {
-       o.output = v.str();
-       return !v.empty();
-     }},
+     [](Options &o, const Flag &, StringRef v) { return setText(o.output, v); }},
     {"diag", "text|json", "form of messages on standard error: for people, or one JSON object per line",
      [](Options &, const Flag &f, StringRef v) {
        uint8_t form = 0;
@@ -96,11 +79,7 @@ constexpr Flag kFlags[] = {
     {"unknown-dim", "auto|0|-1",
      "how the file's shape attributes write an unknown dimension; auto: as usual for the file's version",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.types.unknownDim); }},
-    {"help", "", "print this help",
-     [](Options &o, const Flag &, StringRef) {
-       o.wantsHelp = true;
-       return true;
-     }},
+    {"help", "", "print this help", [](Options &o, const Flag &, StringRef) { return turnOn(o.wantsHelp); }},
 
     {"shape", "NAME=2,3,...", "shape of a variable; `?` for an unknown dimension, `()` for a scalar; repeatable",
      setShape},
@@ -110,47 +89,30 @@ constexpr Flag kFlags[] = {
      setDType},
 
     {"partial", "", "allow shapes and types that stay unknown",
-     [](Options &o, const Flag &, StringRef) {
-       o.types.isPartial = true;
-       return true;
-     }},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.types.isPartial); }},
     {"report", "", "print a table instead of the graph; with -o the graph is written there as well",
-     [](Options &o, const Flag &, StringRef) {
-       o.wantsReport = true;
-       return true;
-     }},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.wantsReport); }},
     {"keep-forward", "",
      "keep what the gradient reads of the forward part until the end, so that the gradient can run again",
-     [](Options &o, const Flag &, StringRef) {
-       o.plan.keepsForward = true;
-       return true;
-     }},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.plan.keepsForward); }},
     {"budget", "BYTES", "exit with 1 when the arena is larger; K, M and G are powers of 1024", setBudget},
 
     {"input", "NAME=FILE.npy", "value of a variable; repeatable",
      [](Options &o, const Flag &, StringRef v) { return appendPair(o.session.inputFiles, v); }},
     {"inputs", "FILE.npz", "values of variables, by member name; repeatable, --input takes precedence",
      [](Options &o, const Flag &, StringRef v) { return append(o.session.archives, v); }},
-    {"init", "SEED", "fill variables that were given no value, as a function of SEED", setInit},
+    {"init", "SEED", "fill variables that were given no value, as a function of SEED",
+     [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.session.initSeed.emplace()); }},
     {"outputs", "FILE.npz", "write the heads, and after --train the auxiliary states, to FILE.npz",
-     [](Options &o, const Flag &, StringRef v) {
-       o.run.outputsFile = v.str();
-       return !v.empty();
-     }},
+     [](Options &o, const Flag &, StringRef v) { return setText(o.run.outputsFile, v); }},
     {"train", "", "training form of batch norm, dropout and the like; moving statistics are updated",
-     [](Options &o, const Flag &, StringRef) {
-       o.session.isTraining = true;
-       return true;
-     }},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.session.isTraining); }},
     {"repeat", "N", "run N steps and print how long they took (default 1)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.run.repeat); }},
     {"step", "N", "number of the first step; random operators draw by it (default 0)",
      [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.run.step); }},
     {"profile", "FILE", "write the time of every node as a Chrome trace",
-     [](Options &o, const Flag &, StringRef v) {
-       o.run.profileFile = v.str();
-       return !v.empty();
-     }},
+     [](Options &o, const Flag &, StringRef v) { return setText(o.run.profileFile, v); }},
     {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.session.backend); }},
     {"fuse", "all|none|elements|norms",
@@ -187,37 +149,19 @@ constexpr Flag kFlags[] = {
      "the program with its gradient (default blocks)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
     {"max-nodes", "N", "draw graphs of up to N nodes (default 2000 for a graph, 20000 for a plan)",
-     [](Options &o, const Flag &, StringRef v) {
-       o.picture.maxNodes.emplace(0);
-       return parsePositive(v, *o.picture.maxNodes);
-     }},
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.picture.maxNodes.emplace()); }},
     {"svg", "FILE",
      "write a picture to FILE: of the plan, addresses over steps; of training, loss and metric over steps",
-     [](Options &o, const Flag &, StringRef v) {
-       o.picture.svgFile = v.str();
-       return !v.empty();
-     }},
+     [](Options &o, const Flag &, StringRef v) { return setText(o.picture.svgFile, v); }},
     {"primitives", "", "list the operators that all others decompose to, and what each of these ends in",
-     [](Options &o, const Flag &, StringRef) {
-       o.ops.wantsPrimitives = true;
-       return true;
-     }},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.ops.wantsPrimitives); }},
     {"reference", "", "explain every operator that a model may contain",
-     [](Options &o, const Flag &, StringRef) {
-       o.ops.wantsReference = true;
-       return true;
-     }},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.ops.wantsReference); }},
     {"coverage", "", "which operators of the given networks are known, can run and can be differentiated",
-     [](Options &o, const Flag &, StringRef) {
-       o.ops.wantsCoverage = true;
-       return true;
-     }},
-    {"json", "", "print the result as JSON",
-     [](Options &o, const Flag &, StringRef) {
-       o.isJson = true;
-       return true;
-     }},
-    {"missing-order", "K", "list the operators that cannot be differentiated K times, and why", setMissingOrder},
+     [](Options &o, const Flag &, StringRef) { return turnOn(o.ops.wantsCoverage); }},
+    {"json", "", "print the result as JSON", [](Options &o, const Flag &, StringRef) { return turnOn(o.isJson); }},
+    {"missing-order", "K", "list the operators that cannot be differentiated K times, and why",
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.ops.missingOrder.emplace()); }},
     {"ignore", "names", "compare without the names of nodes",
      [](Options &o, const Flag &, StringRef v) {
        o.ignoresNames = true;

@@ -192,23 +192,21 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
   return file;
 }
 
+Error OutputFile::takeStreamError() {
+  if (!os->has_error()) return Error::success();
+  const std::string reason = os->error().message();
+  os->clear_error();
+  return ioError(name, reason);
+}
+
 Error OutputFile::finish() {
   os->flush();
-  if (os->has_error()) {
-    const std::string reason = os->error().message();
-    os->clear_error();
-    return ioError(name, reason);
-  }
+  if (Error error = takeStreamError()) return error;
   if (temporary.empty()) return Error::success();
   // The name must not reach the disk before the data does.
   if (fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) return ioError(name, std::strerror(errno));
   os->close();
-  if (os->has_error()) {
-    const std::string reason = os->error().message();
-    os->clear_error();
-    return ioError(name, reason);
-  }
-  return Error::success();
+  return takeStreamError();
 }
 
 Error OutputFile::publish() {
@@ -222,6 +220,13 @@ Error OutputFile::publish() {
 Error OutputFile::commit() {
   if (Error error = finish()) return error;
   return publish();
+}
+
+Error writeFile(StringRef path, function_ref<void(raw_ostream &)> write) {
+  Expected<OutputFile> file = OutputFile::open(path);
+  if (!file) return file.takeError();
+  write(file->stream());
+  return file->commit();
 }
 
 Error commitAll(ArrayRef<OutputFile *> files) {

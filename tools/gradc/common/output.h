@@ -4,6 +4,7 @@
 // them. Temporary files are removed when the process is interrupted. Tested by tests/tools/cli_test.cc
 #pragma once
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -30,6 +31,7 @@ class OutputFile {
  private:
   friend llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);
   OutputFile() = default;
+  llvm::Error takeStreamError();
   llvm::Error finish();  // all but the renaming
   llvm::Error publish();
 
@@ -38,6 +40,9 @@ class OutputFile {
   int descriptor = -1, cleanupSlot = -1;  // of the temporary
   std::unique_ptr<llvm::raw_fd_ostream> os;
 };
+
+/// Writes one such file.
+llvm::Error writeFile(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
 /// Commits them together: none is renamed before all are on the disk.
 llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);

@@ -122,17 +122,11 @@ Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const InferReque
 }
 
 Error writeGraph(Tool &tool, const Graph &graph) {
-  Expected<OutputFile> file = OutputFile::open(tool.options.output);
-  if (!file) return file.takeError();
-  writeJson(file->stream(), graph);
-  return file->commit();
+  return writeFile(tool.options.output, [&](raw_ostream &os) { writeJson(os, graph); });
 }
 
 static Error writeTextTo(StringRef path, StringRef text) {
-  Expected<OutputFile> file = OutputFile::open(path);
-  if (!file) return file.takeError();
-  file->stream() << text;
-  return file->commit();
+  return writeFile(path, [&](raw_ostream &os) { os << text; });
 }
 
 Error writeText(Tool &tool, StringRef text) { return writeTextTo(tool.options.output, text); }

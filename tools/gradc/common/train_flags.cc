@@ -6,11 +6,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-bool setText(std::string &out, StringRef value) {
-  out = value.str();
-  return !value.empty();
-}
-
 bool setCount(std::optional<uint64_t> &out, StringRef value) { return parsePositive(value, out.emplace()); }
 
 bool setShuffle(Options &options, const Flag &, StringRef value) {

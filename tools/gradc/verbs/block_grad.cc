@@ -219,10 +219,7 @@ Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
     if (pair.gradient.isValid()) row.gradient = made->program.text(pair.gradient).str();
   }
   result.program = std::move(made->program);
-  Expected<OutputFile> output = OutputFile::open(tool.options.output);
-  if (!output) return output.takeError();
-  writeBlocks(output->stream(), result);
-  return output->commit();
+  return writeFile(tool.options.output, [&](raw_ostream &os) { writeBlocks(os, result); });
 }
 
 Expected<Graph> gradientAsGraph(Tool &tool, BlockFile file, const BlockCall &call, Graph &forward) {

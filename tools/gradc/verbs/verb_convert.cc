@@ -16,10 +16,7 @@ Error writeProgram(Tool &tool, StringRef text) {
     return Failure(ErrorKind::UnsupportedOption, "'--to=blocks' needs a program of blocks, found a graph");
   Expected<BlockFile> file = loadBlocks(tool, text);
   if (!file) return file.takeError();
-  Expected<OutputFile> output = OutputFile::open(tool.options.output);
-  if (!output) return output.takeError();
-  writeBlocks(output->stream(), *file);
-  return output->commit();
+  return writeFile(tool.options.output, [&](raw_ostream &os) { writeBlocks(os, *file); });
 }
 
 Expected<int> runConvert(Tool &tool) {

@@ -165,10 +165,7 @@ Expected<int> runOnBlocks(Tool &tool, StringRef text) {
   if (!file) return file.takeError();
   Expected<BlockCall> call = callOf(tool, *file);
   if (!call) return call.takeError();
-  if (tool.options.show != ShowForm::Graph) {
-    if (Error error = writeBackward(tool, std::move(*file), *call)) return error;
-    return 0;
-  }
+  if (tool.options.show != ShowForm::Graph) return exitCode(writeBackward(tool, std::move(*file), *call));
   Graph forward;
   Expected<Graph> graph = gradientAsGraph(tool, std::move(*file), *call, forward);
   if (!graph) return graph.takeError();

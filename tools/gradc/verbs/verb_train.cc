@@ -16,14 +16,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Writes `path` whole or not at all.
-Error writeWhole(StringRef path, function_ref<Error(raw_ostream &)> write) {
-  Expected<OutputFile> file = OutputFile::open(path);
-  if (!file) return file.takeError();
-  if (Error error = write(file->stream())) return error;
-  return file->commit();
-}
-
 class Run {
  public:
   Run(Tool &tool, Trainer &trainer, TrainSetup &setup, TrainReport &report)
@@ -56,7 +48,10 @@ class Run {
     if (flags.checkpoint.empty()) return Error::success();
     const bool isDue = flags.checkpointEvery ? step % flags.checkpointEvery == 0 : endsEpoch;
     if (!isDue && !isLast) return Error::success();
-    return writeWhole(flags.checkpoint, [&](raw_ostream &os) { return trainer.writeCheckpoint(os); });
+    Expected<OutputFile> file = OutputFile::open(flags.checkpoint);
+    if (!file) return file.takeError();
+    if (Error error = trainer.writeCheckpoint(file->stream())) return error;
+    return file->commit();
   }
 
   Error evaluate() {
@@ -98,10 +93,7 @@ Error emitGraph(Tool &tool, Trainer &trainer, const RateSchedule &schedule) {
     if (!lowered) return lowered.takeError();
     graph = *lowered;
   }
-  return writeWhole(flags.graph, [&](raw_ostream &os) {
-    writeJson(os, graph);
-    return Error::success();
-  });
+  return writeFile(flags.graph, [&](raw_ostream &os) { writeJson(os, graph); });
 }
 
 Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {

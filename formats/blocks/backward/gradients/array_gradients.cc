@@ -33,10 +33,9 @@ void ArrayGradients::choose() {
     for (BlockOp &op : block.ops) {
       if (!op.subBlock || program.text(op.type) != "while") continue;
       NameSet both;
-      for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
-        forEachVariable(*slots, [&](TextId name) {
-          if (arrays.contains(name)) both.insert(name);
-        });
+      forEachOperand(op, [&](TextId name) {
+        if (arrays.contains(name)) both.insert(name);
+      });
       for (TextId array : both.names()) {
         addOperand(program, op.inputs, "X", array);
         addOperand(program, op.outputs, "Out", array);
@@ -75,7 +74,7 @@ Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSe
 Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) {
   const BlockOp &op = program.blocks[block].ops[index];
   Error error = Error::success();
-  auto visit = [&](TextId name) {
+  forEachOperand(op, [&](TextId name) {
     const auto found = uses.find(name.value);
     if (error || found == uses.end() || cut.contains(names.gradient(name))) return;
     const ArrayUse &use = found->second;
@@ -86,20 +85,16 @@ Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) 
                                ? "a branch reads it, or may write an element again"
                                : "an element may be written or read again, and an operator takes the whole array") +
                           "; as a graph it is supported");
-  };
-  forEachVariable(op.inputs, visit);
-  forEachVariable(op.outputs, visit);
+  });
   return error;
 }
 
 /// Puts the zeros of an array's gradient before the first gradient operator in the block that declares the array.
 void ArrayGradients::begin(uint32_t block, const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {
-  auto visit = [&](TextId name) {
+  forEachOperand(forward, [&](TextId name) {
     if (!arrays.contains(name) || !program.find(block, name) || cut.contains(names.gradient(name))) return;
     if (begun.insert(name.value).second) made.push_back(makeOp("fill_zeros_like", {slot("X", name)}, gradientOf(name)));
-  };
-  forEachVariable(forward.inputs, visit);
-  forEachVariable(forward.outputs, visit);
+  });
 }
 
 void ArrayGradients::makeRead(const BlockOp &forward, std::vector<BlockOp> &made) {

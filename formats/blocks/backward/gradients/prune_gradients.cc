@@ -2,6 +2,7 @@
 #include "formats/blocks/backward/gradients/prune_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_edits.h"
 #include "formats/blocks/program/block_program.h"
 
 using namespace llvm;
@@ -128,18 +129,9 @@ void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &name
     forEachVariable(ops[i].inputs, [&](TextId name) {
       if (names.isGradient(name) && isMissing(ops[i], name)) missing.push_back({i, name});
     });
-  if (missing.empty()) return;
-  std::vector<BlockOp> filled;
-  filled.reserve(ops.size() + missing.size());
-  size_t next = 0;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    for (; next < missing.size() && missing[next].first == i; ++next) {
-      const TextId name = missing[next].second;
-      filled.push_back(zerosLike(context, names.texts, like(name), name));
-    }
-    filled.push_back(std::move(ops[i]));
-  }
-  ops = std::move(filled);
+  std::vector<std::pair<size_t, BlockOp>> zeros;
+  for (auto [i, name] : missing) zeros.push_back({i, zerosLike(context, names.texts, like(name), name)});
+  insertBefore(ops, std::move(zeros));
 }
 
 }  // namespace

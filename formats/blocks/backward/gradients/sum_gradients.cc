@@ -4,6 +4,7 @@
 #include "formats/blocks/backward/gradients/sum_gradients.h"
 
 #include "formats/blocks/program/block_attrs.h"
+#include "formats/blocks/program/block_edits.h"
 
 using namespace llvm;
 
@@ -24,11 +25,6 @@ struct Arrivals {
   Attrs latest;  // attributes of the latest writer after the first
 };
 
-struct PendingSum {
-  size_t before;  // position in the list
-  BlockOp op;
-};
-
 class Summer {
  public:
   Summer(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
@@ -43,7 +39,7 @@ class Summer {
       writeOutputs(i);
     }
     for (Arrivals &known : arrivals) addUp(known, ops.size());
-    merge();
+    insertBefore(ops, std::move(sums));
   }
 
  private:
@@ -119,7 +115,7 @@ class Summer {
   }
 
   TextId &argumentAt(const NamePlace &place) {
-    BlockOp &op = place.isSum ? sums[place.op].op : ops[place.op];
+    BlockOp &op = place.isSum ? sums[place.op].second : ops[place.op];
     return (place.isOutput ? op.outputs : op.inputs)[place.slot].variables[place.argument];
   }
 
@@ -152,9 +148,10 @@ class Summer {
     SmallVector<AttrText, 5> attrs = {
         {"mkldnn_data_type", mkldnnDataType}, {"op_role", role}, {"op_role_var", roleVar}, {"use_mkldnn", useMkldnn}};
     if (std::optional<StringRef> device = latest.get("op_device")) attrs.push_back({"op_device", *device});  // AGG-15
-    sums.push_back(
-        {before,
-         {names.texts.intern(type), std::move(inputs), {{names.texts.intern("Out"), {result}}}, context.attrs(attrs)}});
+    sums.push_back({before, BlockOp{names.texts.intern(type),
+                                    std::move(inputs),
+                                    {{names.texts.intern("Out"), {result}}},
+                                    context.attrs(attrs)}});
   }
 
   /// Every writer of a gradient with several writers gets a separate name, and the sum follows the last of them. The
@@ -176,21 +173,8 @@ class Summer {
       const uint32_t last = known.places.back().op;
       addSum(last + 1, "sum", {BlockSlot{names.texts.intern("X"), known.names}}, known.gradient, ops[last].attrs);
     }
-    llvm::stable_sort(sums, [](const PendingSum &a, const PendingSum &b) { return a.before < b.before; });
-    merge();
-  }
-
-  // The sums must be in the order of their positions.
-  void merge() {
-    if (sums.empty()) return;
-    std::vector<BlockOp> merged;
-    merged.reserve(ops.size() + sums.size());
-    size_t next = 0;
-    for (size_t i = 0; i <= ops.size(); ++i) {
-      for (; next < sums.size() && sums[next].before == i; ++next) merged.push_back(std::move(sums[next].op));
-      if (i < ops.size()) merged.push_back(std::move(ops[i]));
-    }
-    ops = std::move(merged);
+    llvm::stable_sort(sums, llvm::less_first());
+    insertBefore(ops, std::move(sums));
   }
 
   Context &context;
@@ -199,9 +183,9 @@ class Summer {
   const uint32_t forwardBlock;
   const NameSet &handed, &addedUp;
   const SumOptions &options;
-  IdMap<uint32_t> positions;       // of gradients among the arrivals
-  std::vector<Arrivals> arrivals;  // in the order in which gradients are first used
-  std::vector<PendingSum> sums;
+  IdMap<uint32_t> positions;                     // of gradients among the arrivals
+  std::vector<Arrivals> arrivals;                // in the order in which gradients are first used
+  std::vector<std::pair<size_t, BlockOp>> sums;  // before the operators at these positions
   std::optional<uint32_t> indexed;               // the operator
   IdMap<SmallVector<NamePlace, 1>> inputPlaces;  // whose inputs these are, by name
 };
