@@ -105,7 +105,7 @@ class GraphCopy {
 };
 
 /// Copies a whole graph into a builder made for it. A value keeps its version.
-class GraphRewriter : public GraphCopy {
+class GraphRewriter final : public GraphCopy {
  public:
   GraphRewriter(Context &context, const Graph &graph);
 
@@ -123,7 +123,7 @@ class GraphRewriter : public GraphCopy {
 
 /// Copies a body in place of a node of another graph, whose copy is `around`; names begin with `prefix`, and `names`
 /// gives them. Map the variables of the body with `replace`: versions are those given there.
-class BodyCopy : public GraphCopy {
+class BodyCopy final : public GraphCopy {
  public:
   BodyCopy(GraphCopy &around, const Graph &body, llvm::StringRef prefix, FreeNames &names);
 
@@ -140,7 +140,7 @@ class BodyCopy : public GraphCopy {
 
 /// Adds the nodes of a graph, without names, to a builder that has others too. Map variables of the graph with
 /// `replace`: versions count on from those given there.
-class GraphInsertion : public GraphCopy {
+class GraphInsertion final : public GraphCopy {
  public:
   GraphInsertion(GraphBuilder &into, const Graph &graph) : GraphCopy(into, graph) { addKinds(); }
 
