@@ -99,7 +99,7 @@ constexpr Flag kFlags[] = {
 
     {"input", "NAME=FILE.npy", "value of a variable; repeatable",
      [](Options &o, const Flag &, StringRef v) { return appendPair(o.session.inputFiles, v); }},
-    {"inputs", "FILE.npz", "values of variables, by member name; repeatable, --input takes precedence",
+    {"inputs", "FILE", "values of variables by name, NPZ or MXNet's .params; repeatable, --input takes precedence",
      [](Options &o, const Flag &, StringRef v) { return append(o.session.archives, v); }},
     {"init", "SEED", "fill variables that were given no value, as a function of SEED",
      [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.session.initSeed.emplace()); }},

@@ -1,7 +1,7 @@
-// Reading of NPY and NPZ bindings. Tested by tests/tools/cli_test.cc
+// Reading of bindings. Tested by tests/tools/cli_test.cc
 #include "tools/gradc/common/run_inputs.h"
 
-#include "runtime/arrays/npz_reader.h"
+#include "runtime/arrays/archive.h"
 #include "runtime/kernels/core/processors.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -10,7 +10,17 @@ using namespace llvm;
 
 namespace gradc {
 
-Expected<std::vector<NamedArray>> readBindings(const SessionFlags &flags) {
+Expected<std::vector<NamedArray>> readArchive(Tool &tool, StringRef path) {
+  Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
+  if (!file) return file.takeError();
+  std::vector<std::string> notes;
+  Expected<std::vector<NamedArray>> arrays = openArchive(std::move(*file), path, notes);
+  for (const std::string &note : notes) tool.diagnostics.note(note);
+  return arrays;
+}
+
+Expected<std::vector<NamedArray>> readBindings(Tool &tool) {
+  const SessionFlags &flags = tool.options.session;
   std::vector<NamedArray> bindings;
   StringSet<> taken;
   for (const KeyValue &item : flags.inputFiles) {
@@ -21,9 +31,7 @@ Expected<std::vector<NamedArray>> readBindings(const SessionFlags &flags) {
     if (taken.insert(item.key).second) bindings.push_back({item.key, std::move(*array)});
   }
   for (const std::string &path : flags.archives) {
-    Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
-    if (!file) return file.takeError();
-    Expected<std::vector<NamedArray>> members = openNpz(std::move(*file), path);
+    Expected<std::vector<NamedArray>> members = readArchive(tool, path);
     if (!members) return members.takeError();
     for (NamedArray &member : *members)
       if (taken.insert(member.name).second) bindings.push_back(std::move(member));

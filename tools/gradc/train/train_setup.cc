@@ -3,7 +3,6 @@
 #include "tools/gradc/train/train_setup.h"
 
 #include "ir/base/error.h"
-#include "runtime/arrays/npz_reader.h"
 #include "runtime/executor/tensor_keys.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -41,12 +40,12 @@ Error checkFeeds(const Graph &graph, ArrayRef<FeedName> feeds, StringRef place) 
   return Error::success();
 }
 
-Error setUpEvaluation(const TrainFlags &flags, ArrayRef<FeedName> feeds, std::vector<NamedArray> arrays,
-                      TrainSetup &setup) {
+Error setUpEvaluation(Tool &tool, ArrayRef<FeedName> feeds, std::vector<NamedArray> arrays, TrainSetup &setup) {
+  const TrainFlags &flags = tool.options.train;
   if (flags.evalData.empty() && flags.evalFeeds.empty()) return Error::success();
   const std::string &place = flags.evalData.empty() ? flags.data : flags.evalData;
   if (!flags.evalData.empty()) {
-    Expected<std::vector<NamedArray>> read = readArchive(place);
+    Expected<std::vector<NamedArray>> read = readArchive(tool, place);
     if (!read) return read.takeError();
     arrays = std::move(*read);
   }
@@ -77,29 +76,23 @@ Error setSteps(const TrainFlags &flags, TrainSetup &setup) {
 
 }  // namespace
 
-Expected<std::vector<NamedArray>> readArchive(StringRef path) {
-  Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
-  if (!file) return file.takeError();
-  return openNpz(std::move(*file), path);
-}
-
-Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
+Expected<TrainSetup> setUpTraining(Tool &tool, const Graph &graph) {
   const TrainFlags &flags = tool.options.train;
   if (flags.data.empty()) return Failure(ErrorKind::Usage, "'gradc train' needs '--data FILE.npz', the examples");
   TrainSetup setup;
-  Expected<std::vector<NamedArray>> arrays = readArchive(flags.data);
+  Expected<std::vector<NamedArray>> arrays = readArchive(tool, flags.data);
   if (!arrays) return arrays.takeError();
   const std::vector<FeedName> feeds = flags.feeds.empty() ? sameNames(graph, *arrays) : feedNames(flags.feeds);
   if (Error error = checkFeeds(graph, feeds, flags.data)) return error;
   Expected<Dataset> examples = Dataset::select(*arrays, feeds, flags.data);
   if (!examples) return examples.takeError();
   setup.examples = std::move(*examples);
-  if (Error error = setUpEvaluation(flags, feeds, std::move(*arrays), setup)) return error;
+  if (Error error = setUpEvaluation(tool, feeds, std::move(*arrays), setup)) return error;
   if (Error error = setSteps(flags, setup)) return error;
 
   Expected<SessionOptions> session = sessionOptions(tool, graph);
   if (!session) return session.takeError();
-  Expected<std::vector<NamedArray>> start = readBindings(tool.options.session);
+  Expected<std::vector<NamedArray>> start = readBindings(tool);
   if (!start) return start.takeError();
   TrainerOptions &options = setup.options;
   options.session = std::move(*session);

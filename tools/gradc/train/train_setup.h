@@ -16,9 +16,6 @@ struct TrainSetup {
 
 /// Reads the archives. Errors of files and names are those that a user can fix: Io, BindingMissing, BindingMismatch,
 /// Usage.
-llvm::Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph);
-
-/// Arrays of an NPZ file.
-llvm::Expected<std::vector<NamedArray>> readArchive(llvm::StringRef path);
+llvm::Expected<TrainSetup> setUpTraining(Tool &tool, const Graph &graph);
 
 }  // namespace gradc

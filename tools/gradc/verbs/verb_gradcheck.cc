@@ -133,7 +133,7 @@ void noteUnrecorded(Tool &tool, const Graph &graph, const GradcheckReport &resul
 Expected<int> runGradcheck(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
-  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options.session);
+  Expected<std::vector<NamedArray>> bindings = readBindings(tool);
   if (!bindings) return bindings.takeError();
   Expected<GradcheckOptions> options = gradcheckOptions(tool, *input);
   if (!options) return options.takeError();

@@ -136,7 +136,7 @@ Expected<int> runRun(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
   const Graph &graph = *input;
-  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options.session);
+  Expected<std::vector<NamedArray>> bindings = readBindings(tool);
   if (!bindings) return bindings.takeError();
   Expected<SessionOptions> options = sessionOptions(tool, graph);
   if (!options) return options.takeError();

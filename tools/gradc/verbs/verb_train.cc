@@ -6,7 +6,11 @@
 #include "formats/json/writer.h"
 #include "ir/base/error.h"
 #include "passes/lowering/lower_to.h"
+#include "runtime/arrays/params.h"
+#include "tools/gradc/common/run_inputs.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
 #include <cmath>
@@ -96,9 +100,10 @@ Error emitGraph(Tool &tool, Trainer &trainer, const RateSchedule &schedule) {
   return writeFile(flags.graph, [&](raw_ostream &os) { writeJson(os, graph); });
 }
 
-Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
+Error resume(Tool &tool, Trainer &trainer, uint64_t steps) {
+  const TrainFlags &flags = tool.options.train;
   if (flags.resume.empty()) return Error::success();
-  Expected<std::vector<NamedArray>> checkpoint = readArchive(flags.resume);
+  Expected<std::vector<NamedArray>> checkpoint = readArchive(tool, flags.resume);
   if (!checkpoint) return checkpoint.takeError();
   if (Error error = trainer.resume(*checkpoint, flags.resume)) return error;
   if (trainer.step() < steps) return Error::success();
@@ -111,6 +116,17 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
 Error tryCheckpoint(const TrainFlags &flags) {
   if (flags.checkpoint.empty()) return Error::success();
   return OutputFile::open(flags.checkpoint).takeError();
+}
+
+/// As NPZ, or for a name in .params as MXNet's file, where auxiliary states are those variables of the network that an
+/// operator overwrites.
+Error writeParameters(raw_ostream &os, StringRef path, const Graph &graph, const Trainer &trainer) {
+  if (!path.ends_with(".params")) return trainer.writeParameters(os);
+  StringSet<> states;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (auto [i, v] : enumerate(graph.inputs(NodeId(n))))
+      if (graph.kind(NodeId(n)).isMutated(i) && graph.isVariable(v.node)) states.insert(graph.name(v.node));
+  return writeParams(os, trainer.parameters(), [&](StringRef name) { return states.contains(name); });
 }
 
 /// What appears at the end. Opened before the first step: where nothing can be written, no training is lost.
@@ -129,10 +145,10 @@ struct Results {
     return results;
   }
 
-  Error write(const Options &options, const Trainer &trainer, const TrainReport &report) {
+  Error write(const Options &options, const Graph &graph, const Trainer &trainer, const TrainReport &report) {
     SmallVector<OutputFile *, 2> files;
     if (parameters) {
-      if (Error error = trainer.writeParameters(parameters->stream())) return error;
+      if (Error error = writeParameters(parameters->stream(), options.output, graph, trainer)) return error;
       files.push_back(&*parameters);
     }
     if (picture) {
@@ -188,7 +204,7 @@ Expected<int> runTrain(Tool &tool) {
   if (!trainer) return trainer.takeError();
   warnOfHeads(tool, *input, *trainer);
   if (Error error = emitGraph(tool, *trainer, schedule)) return error;
-  if (Error error = resume(*trainer, flags, setup->steps)) return error;
+  if (Error error = resume(tool, *trainer, setup->steps)) return error;
   Expected<Results> results = Results::open(options);
   if (!results) return results.takeError();
   if (Error error = tryCheckpoint(flags)) return error;
@@ -202,7 +218,7 @@ Expected<int> runTrain(Tool &tool) {
   Expected<int> code = run.takeSteps();
   if (!code) return code.takeError();
   if (*code == 0)
-    if (Error error = results->write(options, *trainer, report)) return error;
+    if (Error error = results->write(options, *input, *trainer, report)) return error;
   // After the results, which a log or lines that cannot be written must not cost.
   if (Error error = report.close()) return error;
   if (Error error = lines->commit()) return error;
