@@ -45,7 +45,8 @@ template <class T> struct AttentionMatrices {
 
   static AttentionMatrices ofPart(const TensorRef &tensor, AttentionPart part, int64_t heads) {
     const int64_t size = tensor.shape[2] / (heads * part.parts);
-    return {tensor.as<T>() + part.index * size, part.parts * size, tensor.shape[1] * tensor.shape[2]};
+    T *const data = tensor.as<T>();  // null if only outputs that are not requested depend on it
+    return {data ? data + part.index * size : nullptr, part.parts * size, tensor.shape[1] * tensor.shape[2]};
   }
   static AttentionMatrices ofScores(const TensorRef &tensor) {
     return {tensor.as<T>(), tensor.shape[1] * tensor.shape[2], tensor.shape[2]};
