@@ -32,7 +32,7 @@ constexpr NotRun kNotRun[] = {
      "builds everything, and runs this test"},
     {"docs/architecture.md", "bytes ─ readJson ─► RawFile ─ assembleFile ─► GraphBuilder ─ freeze ─► Graph",
      "a picture"},
-    {"docs/architecture.md", "Expected<Result> verb(Context &, const Graph &, const Request &, const Options &)",
+    {"docs/architecture.md", "Expected<Result> pass(Context &, const Graph &, const Request &, const Options &)",
      "the form of all passes, none in particular"},
     {"docs/blocks.md", "{\"program\": {", "a sketch of a file"},
     {"docs/differential.md",
