@@ -29,7 +29,7 @@ def precompiled_copts(name):
     })
 
 def precompiled_deps(name):
-    return select({
+    return ["//third_party:compiler_lists"] + select({
         "//third_party/precompiled:off": [],
         "//conditions:default": ["//third_party/precompiled:" + name],
     })
