@@ -1,5 +1,5 @@
-// MXNet's files of parameters against files that MXNet 1.9.1 wrote or read (tests/oracles/params_files.py), and against
-// files that no writer should have made.
+// MXNet's files of parameters against files that MXNet 1.9.1 wrote or read (tests/oracles/mxnet/params_files.py), and
+// against files that no writer should have made.
 #include "runtime/arrays/params.h"
 
 #include "runtime/arrays/archive.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""python3 tests/oracles/params_files.py: writes testdata/params/*.params with MXNet 1.9.1 (pip install mxnet==1.9.1 'numpy<1.24').
+"""python3 tests/oracles/mxnet/params_files.py: writes testdata/params/*.params with MXNet 1.9.1 (pip install mxnet==1.9.1 'numpy<1.24').
 
 MXNet writes the newest form alone, so the older ones are put together here, and MXNet reads them: the script fails unless
 each file means the same arrays to it. tests/runtime/params_test.cc has the values."""
@@ -11,7 +11,7 @@ import numpy as np
 np.bool = bool  # which this MXNet still uses
 import mxnet as mx
 
-OUT = pathlib.Path(__file__).absolute().parent.parent.parent / "testdata/params"
+OUT = pathlib.Path(__file__).absolute().parents[3] / "testdata/params"
 WEIGHT = np.array([[0.5, -1, 2], [3, 1e-40, -0.0]], dtype="float32")
 MEAN = np.array([1, np.inf, -2.25], dtype="float32")
 
